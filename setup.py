@@ -11,12 +11,18 @@ PLOTS = "matplotlib>=3.8,<4"
 CTRANSLATE2 = "ctranslate2>=4.8,<5"
 ARRAY_RECORD = "array_record>=0.5"
 
-_MAIN = ast.parse((HERE / "t2t_repro" / "__main__.py").read_text(encoding="utf-8"))
-VERBS = next(
-    ast.literal_eval(statement.value)
-    for statement in _MAIN.body
-    if isinstance(statement, ast.Assign) and statement.targets[0].id == "VERBS"
-)
+
+def constant(file, name):
+    """Returns what a module of the package assigns to a name, without importing it."""
+    tree = ast.parse((HERE / "t2t_repro" / file).read_text(encoding="utf-8"))
+    return next(
+        ast.literal_eval(statement.value)
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == name
+    )
+
+
+COMMANDS = constant("__main__.py", "COMMANDS")
 
 
 class BuildWithExperiments(build_py):
@@ -27,7 +33,8 @@ class BuildWithExperiments(build_py):
         super().run()
         if not self.editable_mode:
             package = Path(self.build_lib) / "t2t_repro"
-            shutil.copytree(HERE / "gin", package / "gin", dirs_exist_ok=True)
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(HERE / "gin", package / "gin", ignore=ignored, dirs_exist_ok=True)
 
 
 # The server for trying a model.
@@ -35,7 +42,7 @@ SERVE = "aiohttp>=3.11,<4"
 
 setup(
     name="t2t_repro",
-    version="0.2.0",
+    version=constant("__init__.py", "__version__"),
     description="'Attention Is All You Need', whole, in TensorFlow 2 and Keras 3.",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
@@ -58,14 +65,17 @@ setup(
         "t2t_repro": ["py.typed", "*.pyi"],
         "t2t_repro.attention": ["*.html"],
         "t2t_repro.serving": ["*.html"],
-        "t2t_repro.formats.marian": ["*.md"],
+        "t2t_repro.formats.hugging_face": ["*.md"],
         "t2t_repro.formats.saved_model": ["for_server/*"],
     },
     cmdclass={"build_py": BuildWithExperiments},
     entry_points={
         "console_scripts": [
             "t2t-repro = t2t_repro.__main__:cli",
-            *(f"t2t-repro-{verb.replace('_', '-')} = t2t_repro.{verb}:cli" for verb in VERBS),
+            *(
+                f"t2t-repro-{command.replace('_', '-')} = t2t_repro.{command}:cli"
+                for command in COMMANDS
+            ),
         ]
     },
     python_requires=">=3.11",
@@ -104,8 +114,8 @@ setup(
             "pytest>=8",
             "pytest-xdist>=3.5,<4",
             "hypothesis>=6.100",
-            "ruff>=0.6",
-            "mypy>=1.11",
+            "ruff>=0.17,<0.18",
+            "mypy>=2.4,<2.5",
             # Holds Kubernetes' schemas.
             "kubernetes-validate>=1.31",
             # Runs docs/keras.ipynb.

@@ -25,11 +25,11 @@ import tensorflow as tf
 
 from environments import DEFAULT_ENV_DIR, make_environment
 from t2t_repro.data.line_files import read_lines
-from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.search import Search
+from t2t_repro.decoding.settings import BeamSearch, power_penalty
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.formats.marian import hugging_face_export
+from t2t_repro.formats.hugging_face import export
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import mean_target_length
@@ -56,7 +56,7 @@ def main() -> None:
     arguments = parser.parse_args()
     translator = load_translator(arguments.model_dir, precision="float32")
     mean_length = mean_target_length(ModelDirectory(arguments.model_dir).epoch_json)
-    exported = hugging_face_export.HuggingFaceModel(translator, mean_length)
+    exported = export.HuggingFaceModel(translator, mean_length)
     lines = list(read_lines(arguments.lines))
     # Last: it is a gigabyte that may have to be downloaded.
     python = make_environment(arguments.env_dir, "hugging_face")
@@ -68,7 +68,7 @@ def main() -> None:
 
 def compare(
     translator: Translator,
-    exported: hugging_face_export.HuggingFaceModel,
+    exported: export.HuggingFaceModel,
     lines: list[str],
     python: Path,
     folder: Path,
@@ -97,11 +97,11 @@ def compare(
         "lines": lines,
         "odd": _ODD,
         "targets": targets,
-        "limits": [translator.limit(len(row)) for row in ids],
+        "limits": [translator.max_target_length(len(row)) for row in ids],
         "searches": {"greedy": {"num_beams": 1}, "beam": beam},
         "changes": _CHANGES if model.positional_encoding.kind == "concatenated" else _CHANGES[:1],
         # Of vectors that are so many times ours.
-        "epsilon": 1e-5 * hugging_face_export.scale_for(model.config.norm_epsilon) ** 2,
+        "epsilon": 1e-5 * export.scale_for(model.config.norm_epsilon) ** 2,
     }
     (folder / "questions.json").write_text(json.dumps(questions), encoding="utf-8")
     subprocess.run([python, _ANSWERS, folder], check=True)

@@ -29,7 +29,7 @@ from t2t_repro.training import gradients, optimizer
 from work import DEFAULT_DIRECTORY, SIZES, load_sources, load_training
 
 IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
-    "adam": (optimizer, "_Adam", keras.optimizers.Adam),
+    "adam": (optimizer, "Adam", keras.optimizers.Adam),
     "cross_entropy": (loss, "_summed_cross_entropy", loss.summed_cross_entropy),
     "dropout_bits": (dropout, "_random_levels", dropout.random_levels),
     "layer_norm": (layer_norm, "_layer_norm", layer_norm.layer_norm),

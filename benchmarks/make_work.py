@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.data.batches import Batches, BatchSettings
+from t2t_repro.data.batch_shapes import BatchSettings
+from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.data.prepared import PreparedData
+from t2t_repro.data.stages import prepare
 from t2t_repro.text.subword_model import SHARED_SUBWORDS
 from t2t_repro.text.training import SubwordTraining
 from work import (
@@ -64,12 +66,13 @@ def _prepare(work: Path, multi30k: Path, subwords: int) -> PreparedData:
         tuple(str(multi30k / "tok" / f"{name}.lc.norm.tok.{side}.gz") for side in ("en", "de"))
         for name in ("train", "val", "test_2016_flickr")
     ]
-    return Preparation(
+    settings = Preparation(
         corpus=TextFilesCorpus(train, dev, test),
         cleaning=Cleaning(drop_duplicates=False, drop_held_out=False),
         subwords=SubwordTraining(subwords, normalization="identity"),
         max_length=128,
-    ).run(subword_model(work, subwords).parents[1])
+    )
+    return prepare(settings, subword_model(work, subwords).parents[1])
 
 
 def _training(data: PreparedData, tokens: int) -> list[Batch]:

@@ -21,8 +21,8 @@ import numpy as np
 from environments import DEFAULT_ENV_DIR, make_environment
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.loading import load_translator
-from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.search import Translation
+from t2t_repro.decoding.settings import MarianSearch
 from t2t_repro.decoding.translator import Translator
 from toolkits.our_commands import run_verb
 from toolkits.steps import call, once, write_lines

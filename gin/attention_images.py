@@ -34,18 +34,16 @@ def attention_images(
     Returns:
         a function that draws with the model's current weights, and returns names and pixels
         [height, width, 3].
-
-    Raises:
-        UserError: the sentence is too long, or matplotlib is missing.
     """
     # Here, since a gin file is checked before TensorFlow is imported.
-    from t2t_repro.attention.maps import PairAttention
-    from t2t_repro.attention.pictures import check_matplotlib
+    from t2t_repro.attention.maps import PairAttention, check_matplotlib
 
     check_matplotlib()
     source, target = data.text("dev")
     pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
-    return lambda: [(f"attention/{one.kind}", overview(one)) for one in pair.maps()]
+    return lambda: [
+        (f"attention/{attention.kind}", overview(attention)) for attention in pair.maps()
+    ]
 
 
 def overview(attention: "AttentionMap") -> NDArray[np.uint8]:
@@ -55,7 +53,7 @@ def overview(attention: "AttentionMap") -> NDArray[np.uint8]:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from t2t_repro.attention.pictures import CELL, draw
+    from t2t_repro.attention.maps import CELL, draw
 
     layers, heads, queries, keys = attention.weights.shape
     panels = attention.weights.reshape(layers * heads, queries, keys)

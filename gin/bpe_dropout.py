@@ -7,24 +7,32 @@ probability p, and the best of the others is made (of equal ones the left one, S
 
 SentencePiece's own sampling never tries a dropped merge again, so that p = 0.1 makes text longer by
 39 % instead of 21 % (Multi30k, 8,000 subwords).
+
+The batches of an epoch are planned from the lengths of its sentences, so all sentences are
+segmented before it begins: in background processes of low priority, during the previous epoch. The
+result is a function of seed and epoch, so that each of several workers can make it for itself.
 """
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from tempfile import TemporaryFile, gettempdir
+from typing import Annotated, Literal, NamedTuple
 
-import gin
 import numpy as np
 from numpy.typing import NDArray
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
-from t2t_repro.config.values import Range, Share, validated
+from t2t_repro.config.values import Range, Share, configurable
+from t2t_repro.data.parallel import WorkerPool, default_workers
+from t2t_repro.data.token_store import STORE_FILES, TokenStore, token_block
 from t2t_repro.errors import UserError
-from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.sentencepiece import SentencePieceModel, WordMarks
 from t2t_repro.text.subword_model import FlatIds, SubwordPair, open_subwords
-from t2t_repro.text.word_marks import WordMarks
 from t2t_repro.vocabulary import EOS_ID
 
 Side = Literal["source", "target"]
@@ -44,12 +52,23 @@ _Kind = ModelProto.SentencePiece.Type
 _MERGED = _Kind.Value("NORMAL")
 _BYTE = _Kind.Value("BYTE")
 
+# A fifth of a second's work, which a process finishes before it ends.
+_PAIRS_IN_BLOCK = 1000
+
+# The growth of sentences is measured on so many blocks.
+_SAMPLE_BLOCKS = 8
+
+# Room for the longest sentence beyond its expected length. It costs little: only attention computes
+# more in a longer shape.
+_ROOM = 1.5
+
+_NICENESS = 5
+
 # Precedes a symbol that is kept whole, such as a tag. It is not in any UTF-8, so nothing merges it.
 _WHOLE_MARK = "\ud800"
 
 
-@gin.configurable
-@validated
+@configurable()
 @dataclass(frozen=True)
 class SubwordDropout:
     """Splits the words of every epoch differently.
@@ -64,27 +83,28 @@ class SubwordDropout:
         sides: the sides whose text is split so.
         workers: background processes that do it, while the previous epoch is trained on; by
             default one per core, at most eight.
-
-    Raises:
-        UserError: a value is out of range.
     """
 
     probability: Share = 0.1
     sides: Sequence[Side] = ("source", "target")
     workers: Annotated[int, Range(least=1, most=1024)] | None = None
 
-    def segmenters(
-        self, subwords: SubwordPair, seed: int
-    ) -> tuple["DropoutSegmenter | None", "DropoutSegmenter | None"]:
-        """Returns the segmenters of source and target; None for a side that keeps its ids.
+    def epoch_stores(
+        self,
+        store: TokenStore,
+        subwords: SubwordPair,
+        seed: int,
+        sentences: Callable[[int], NDArray[np.int64]],
+        longest: int,
+    ) -> "EpochStores | None":
+        """Returns the token stores of all epochs; see `Segmentation` of t2t_repro."""
+        segmenters = self.segmenters(subwords, seed)
+        if segmenters == (None, None):
+            return None
+        return EpochStores(store, segmenters, sentences, longest, self.workers)
 
-        Args:
-            subwords: of the data.
-            seed: of the run.
-
-        Raises:
-            UserError: the subwords are not a SentencePiece BPE.
-        """
+    def segmenters(self, subwords: SubwordPair, seed: int) -> "Segmenters":
+        """Returns the segmenters of source and target; None for a side that keeps its ids."""
         names: tuple[Side, Side] = ("source", "target")
         source, target = (
             DropoutSegmenter(model.model_path, self.probability, (seed, number))
@@ -93,6 +113,181 @@ class SubwordDropout:
             for number, (name, model) in enumerate(zip(names, subwords, strict=True))
         )
         return source, target
+
+
+class EpochStores:
+    """Makes the token store of every epoch, the next one in the background.
+
+    Args:
+        store: the sentences as prepared.
+        segmenters: of source and target.
+        sentences: returns the indices in `store` of an epoch's sentences, rising.
+        longest: limit of `expected_lengths`.
+        workers: number of processes; by default one a core, at most eight.
+
+    Attributes:
+        expected_lengths: [sentences] int32 of source and target: each length in `store` times the
+            mean growth of a sample in epoch 0; the longest sentence has half as much again. A
+            sentence that becomes longer than the largest of these stays unchanged on that side in
+            that epoch.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        segmenters: "Segmenters",
+        sentences: Callable[[int], NDArray[np.int64]],
+        longest: int,
+        workers: int | None = None,
+    ) -> None:
+        self._store = store
+        self._sentences = sentences
+        self._pool = WorkerPool(
+            _Segment(store.directory, segmenters),
+            workers or default_workers(),
+            "SubwordDropout.workers",
+            _NICENESS,
+        )
+        self._made: dict[int, Future[TokenStore]] = {}
+        self.expected_lengths = self._expect_lengths(segmenters, longest)
+
+    def _expect_lengths(
+        self, segmenters: "Segmenters", longest: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        blocks = list(_blocks(0, np.arange(len(self._store)), None))
+        sample = blocks[:: -(-len(blocks) // _SAMPLE_BLOCKS)]
+        after = np.sum([tokens for _, tokens in self._pool.map(sample)], axis=0)
+        sampled = np.concatenate([block.indices for block in sample])
+        sides = self._store.source_lengths, self._store.target_lengths
+        grown = []
+        for lengths, total, segment in zip(sides, after.tolist(), segmenters, strict=True):
+            if segment is None:
+                grown.append(lengths)
+                continue
+            # In integers, so that all workers have the same.
+            before = int(lengths[sampled].sum(dtype=np.int64))
+            expected = -(-lengths.astype(np.int64) * total // before)
+            # Half of the sentences as long as this one become longer than the mean.
+            expected[lengths.argmax()] = expected.max() * _ROOM
+            room = np.maximum(np.minimum(expected, longest), lengths)
+            grown.append(room.astype(np.int32))
+        return grown[0], grown[1]
+
+    def __call__(self, epoch: int) -> TokenStore:
+        """Returns the store of an epoch; sentence i is the i-th of the epoch's sentences."""
+        self._made = {n: made for n, made in self._made.items() if n in (epoch, epoch + 1)}
+        store = self._begin(epoch).result()
+        # Only now, so that the epoch waited for has all processes.
+        self._begin(epoch + 1)
+        return store
+
+    def close(self) -> None:
+        """Ends the background work and its processes."""
+        self._pool.close()
+
+    def _begin(self, epoch: int) -> Future[TokenStore]:
+        """Starts to make the store of an epoch, unless that was started before."""
+        if epoch in self._made:
+            return self._made[epoch]
+        self._made[epoch] = future = Future[TokenStore]()
+
+        def make() -> None:
+            try:
+                future.set_result(self._make(epoch))
+            except BaseException as error:
+                future.set_exception(error)
+
+        # A daemon thread: at exit, Python would wait for the threads of an executor.
+        threading.Thread(target=make, daemon=True).start()
+        return future
+
+    def _make(self, epoch: int) -> TokenStore:
+        source, target = (int(side.max()) for side in self.expected_lengths)
+        blocks = _blocks(epoch, self._sentences(epoch), (source, target))
+        try:
+            with ExitStack() as opened:
+                # Unnamed files, which vanish with the process.
+                files = {name: opened.enter_context(TemporaryFile()) for name in STORE_FILES}
+                for parts, _ in self._pool.map(blocks):
+                    for name, part in parts.items():
+                        files[name].write(part)
+                for file in files.values():
+                    file.flush()
+                return self._store.other(files)
+        except OSError as error:
+            raise UserError(
+                f"cannot write the subwords of epoch {epoch} to {gettempdir()} "
+                f"({error.strerror}): free space there, or set TMPDIR to a folder on another disk."
+            ) from error
+
+
+class _Block(NamedTuple):
+    """Sentence pairs of an epoch.
+
+    Attributes:
+        epoch: from 0.
+        indices: [pairs] in the store.
+        numbers: [pairs] for the segmenters.
+        longest: most ids of a source and of a target, or None.
+    """
+
+    epoch: int
+    indices: NDArray[np.integer]
+    numbers: NDArray[np.integer]
+    longest: tuple[int, int] | None
+
+
+def _blocks(
+    epoch: int, indices: NDArray[np.integer], longest: tuple[int, int] | None
+) -> Iterator[_Block]:
+    """Cuts an epoch into blocks; copies of a sentence have different numbers."""
+    copies = np.arange(len(indices)) - np.searchsorted(indices, indices)
+    numbers = indices + (copies << 40)
+    for start in range(0, len(indices), _PAIRS_IN_BLOCK):
+        part = slice(start, start + _PAIRS_IN_BLOCK)
+        yield _Block(epoch, indices[part], numbers[part], longest)
+
+
+@dataclass
+class _Segment:
+    """Segments blocks of a store; picklable.
+
+    Attributes:
+        directory: of the store.
+        segmenters: of source and target.
+    """
+
+    directory: Path
+    segmenters: "Segmenters"
+
+    @cached_property
+    def _store(self) -> TokenStore:
+        return TokenStore(self.directory)
+
+    def __call__(self, block: _Block) -> tuple[dict[str, bytes], tuple[int, int]]:
+        """Returns bytes for each file of a store, by name, and the numbers of tokens."""
+        plain = self._store.sentences(block.indices)
+        source, target = (
+            sentences
+            if segment is None
+            else _shortened(segment(block.epoch, block.numbers, sentences), sentences, most)
+            for segment, sentences, most in zip(
+                self.segmenters, plain, block.longest or (None, None), strict=True
+            )
+        )
+        parts = token_block(source, target, self._store.vocab_sizes)
+        return parts, (len(source[0]), len(target[0]))
+
+
+def _shortened(sentences: FlatIds, plain: FlatIds, longest: int | None) -> FlatIds:
+    """Replaces sentences of more than `longest` ids by the plain ones."""
+    is_long = sentences[1] > (longest or np.inf)
+    lengths = np.where(is_long, plain[1], sentences[1])
+    tokens = np.empty(lengths.sum(), np.int32)
+    of_long = np.repeat(is_long, lengths)
+    tokens[of_long] = plain[0][np.repeat(is_long, plain[1])]
+    tokens[~of_long] = sentences[0][np.repeat(~is_long, sentences[1])]
+    return tokens, lengths
 
 
 @dataclass
@@ -105,9 +300,6 @@ class DropoutSegmenter:
         model_path: of the subwords.
         probability: of dropping a merge.
         seeds: of the random numbers.
-
-    Raises:
-        UserError: the subwords are not a SentencePiece BPE.
     """
 
     model_path: Path
@@ -199,6 +391,10 @@ class DropoutSegmenter:
         return [merges.encode(split) for split in splits]
 
 
+Segmenters = tuple[DropoutSegmenter | None, DropoutSegmenter | None]
+"""Of source and target; None for a side that keeps its ids."""
+
+
 @dataclass(slots=True)
 class Split:
     """A word between characters and subwords.
@@ -226,9 +422,6 @@ class BpeMerges:
     Attributes:
         word_marks: the ids that carry the mark of a word boundary.
         merges_in: [vocabulary] int64: how many merges make each id of characters.
-
-    Raises:
-        UserError: it is not a SentencePiece BPE.
     """
 
     def __init__(self, model_path: Path) -> None:
@@ -383,11 +576,7 @@ def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArr
 
 
 def _read(model_path: Path) -> ModelProto:
-    """Reads a model whose splitting this module reproduces in full.
-
-    Raises:
-        UserError: it is another kind of model.
-    """
+    """Reads a model whose splitting this module reproduces in full."""
     model = ModelProto()
     subwords = open_subwords(model_path)
     if isinstance(subwords, SentencePieceModel):

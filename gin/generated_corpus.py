@@ -13,9 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import gin
-
-from t2t_repro.config.values import Count, validated
+from t2t_repro.config.values import Count, configurable
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.errors import UserError
 
@@ -37,8 +35,7 @@ _LINES = Path(__file__).with_name("generated_frames.txt").read_text("utf-8").spl
 FRAMES: tuple[Pair, ...] = tuple(zip(_LINES[::2], _LINES[1::2], strict=True))
 
 
-@gin.configurable
-@validated
+@configurable()
 class GeneratedCorpus:
     """Synthetic English-German sentences, to try the pipeline.
 
@@ -54,9 +51,6 @@ class GeneratedCorpus:
         train_size: number of pairs in train.
         dev_size: number of pairs in dev.
         test_size: number of pairs in test.
-
-    Raises:
-        UserError: a size is below 1, or their sum is more than the frames can give.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")

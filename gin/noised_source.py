@@ -6,16 +6,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import gin
-
-from t2t_repro.config.values import Range, Seed, Share, validated
-from t2t_repro.data.corpora.altered import Altered
+from t2t_repro.config.values import Range, Seed, Share, configurable
 from t2t_repro.data.corpora.corpus import Pair
+from t2t_repro.data.corpora.mixture import Altered
 from t2t_repro.text.scripts import unspaced_script
 
 
-@gin.configurable
-@validated
+@configurable()
 @dataclass(frozen=True)
 class NoisedSource(Altered):
     """Another corpus with noise in its training sources, for back-translations.
@@ -43,9 +40,6 @@ class NoisedSource(Altered):
         distance: most positions between two words that change their order.
         filler: replaces a word.
         seed: of the noise.
-
-    Raises:
-        UserError: an argument is out of range, or the other corpus is a mixture.
     """
 
     deletion: Share = 0.1
@@ -56,7 +50,7 @@ class NoisedSource(Altered):
 
     def describe(self) -> dict[str, Any]:
         """Returns the description of the other corpus, and the settings of the noise."""
-        settings = {one.name: getattr(self, one.name) for one in fields(self)}
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
         del settings["corpus"]
         return {"corpus": "NoisedSource", "of": self.corpus.describe(), **settings}
 

@@ -13,15 +13,12 @@ import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import gin
-
-from t2t_repro.config.values import Seed, Share, validated
+from t2t_repro.config.values import Seed, Share, configurable
 from t2t_repro.data.cleaning import CAPITALS, WORDS, CleaningReport
 from t2t_repro.data.corpora.corpus import Pair
 
 
-@gin.configurable
-@validated
+@configurable()
 @dataclass(frozen=True)
 class TextVariants:
     """Makes variants of some training pairs; the pairs themselves stay.
@@ -42,9 +39,6 @@ class TextVariants:
         words: share of the other pairs that have a variant with a random word. It replaces a number
             or a name that both sides have, or is put at the beginning or the end of both sides.
         seed: of the random choices.
-
-    Raises:
-        UserError: a share is out of range.
     """
 
     capitals: Share = 0.04

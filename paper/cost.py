@@ -7,7 +7,7 @@ the peak rate of a GPU. Prints the tables of docs/gpus.md.
 from typing import Any, NamedTuple
 
 from operations import parameter_count, training_operations
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.settings import LayerConfig
 
 TOKENS = 25_000  # of a batch, on either side
 SENTENCE = 25  # tokens; decides attention's share alone

@@ -14,10 +14,21 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from runs import Sample
 from table_3 import BASE, BLEU, LOG_PERPLEXITY, TABLE_3, Measure, Runs, samples
+
+
+def t_quantile(degrees: int) -> float:
+    """Returns the 97.5 % point of Student's distribution, by bisection of its tails."""
+    import tensorflow as tf
+
+    low, high = 0.0, 1000.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        x = degrees / (degrees + middle**2)
+        tails = float(tf.math.betainc(tf.constant(degrees / 2, tf.float64), 0.5, x))
+        low, high = (middle, high) if tails > 0.05 else (low, middle)
+    return middle
 
 
 class Spread(NamedTuple):
@@ -90,17 +101,6 @@ class Difference(NamedTuple):
             agrees = abs(self.value) + self.half_width <= tolerance
             disagrees = abs(self.value) - self.half_width > tolerance
         return "agrees" if agrees else "disagrees" if disagrees else "cannot be told apart"
-
-
-def t_quantile(degrees: int) -> float:
-    """Returns the 97.5 % point of Student's distribution, by bisection of its tails."""
-    low, high = 0.0, 1000.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        x = degrees / (degrees + middle**2)
-        tails = float(tf.math.betainc(tf.constant(degrees / 2, tf.float64), 0.5, x))
-        low, high = (middle, high) if tails > 0.05 else (low, middle)
-    return middle
 
 
 class Finding(NamedTuple):

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
-from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import window_of
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.runs.model_json import depths_of
 from t2t_repro.runs.model_json import parameter_count as matrix_parameters
 

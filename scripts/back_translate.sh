@@ -135,10 +135,10 @@ fi
     echo "back/TextFilesCorpus.train = ('$back', '$monolingual')"
     subwords=SubwordTraining
     if [ -n "$init_from" ]; then
-        subwords=GivenSubwords
+        subwords=ExistingSubwords
         echo "train.init_from = '$init_from'"
-        echo "prepare.subwords = @GivenSubwords()"
-        echo "GivenSubwords.model_dir = '$init_from'"
+        echo "prepare.subwords = @ExistingSubwords()"
+        echo "ExistingSubwords.model_dir = '$init_from'"
     fi
     # The noise's filler is one subword.
     if [ "$method" = noise ]; then echo "$subwords.symbols = ['<BLANK>']"; fi

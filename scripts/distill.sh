@@ -34,7 +34,7 @@ for path in "$teacher/model.json" "$gin_file" "$source" "${dev%,*}" "${dev#*,}" 
     [ -f "$path" ] || fail "no file $path."
 done
 [ ! -f "$teacher/source_subwords.model" ] ||
-    two_vocabularies=$'prepare.source_subwords = @source/GivenSubwords()\nsource/GivenSubwords.side = \'source\''
+    two_vocabularies=$'prepare.source_subwords = @source/ExistingSubwords()\nsource/ExistingSubwords.side = \'source\''
 folder="$PWD"
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" base
 cd "$folder"
@@ -53,9 +53,9 @@ TextFilesCorpus.dev = ('${dev%,*}', '${dev#*,}')
 TextFilesCorpus.test = ('${test%,*}', '${test#*,}')
 TextFilesCorpus.more_tests = None
 $two_vocabularies
-prepare.subwords = @target/GivenSubwords()
-GivenSubwords.model_dir = '$teacher'
-target/GivenSubwords.side = 'target'
+prepare.subwords = @target/ExistingSubwords()
+ExistingSubwords.model_dir = '$teacher'
+target/ExistingSubwords.side = 'target'
 END
 cmp -s "$runs/student.partial" "$runs/student.gin" || [ ! -e "$runs/student.gin" ] ||
     fail "$runs was begun with other arguments, see $runs/student.gin: give those, or another --runs."

@@ -19,8 +19,7 @@ PAGE = "attention.html"
 
 def main() -> None:
     """Draws the maps on its flags."""
-    from t2t_repro.attention.maps import Heading, PairAttention, as_html
-    from t2t_repro.attention.pictures import check_matplotlib, layer_picture
+    from t2t_repro.attention.maps import PairAttention, as_html, check_matplotlib, layer_picture
 
     if FLAGS.pictures:
         check_matplotlib()
@@ -30,8 +29,8 @@ def main() -> None:
     if target is None:
         target, origin = translator.translate([source])[0][0].text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()
-    heading = Heading(str(Path(FLAGS.model_dir) / checkpoint), source, target, origin)
-    files = {PAGE: as_html(maps, heading).encode()}
+    model = str(Path(FLAGS.model_dir) / checkpoint)
+    files = {PAGE: as_html(maps, model, source, target, origin).encode()}
     if FLAGS.pictures:
         for attention in maps:
             for layer in range(len(attention.weights)):
@@ -48,7 +47,7 @@ def cli() -> None:
     shared.define_trained_model()
     flags.DEFINE_string("source", None, "A sentence.", required=True)
     flags.DEFINE_string("target", None, "Its translation; the model's own by default.")
-    shared.define_path("output", None, "A folder for the page and the pictures.", is_required=True)
+    shared.define_path("output", "A folder for the page and the pictures.", is_required=True)
     flags.DEFINE_bool("pictures", True, "Draw PNG files too; needs matplotlib.")
     run(main)
 

@@ -4,11 +4,18 @@ The paper averages the last 5 checkpoints of the base model and the last 20 of t
 (section 6.1). The result goes to model_dir/averaged.
 """
 
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import define_import, define_model_dir, named_modules
+from t2t_repro.command_line.flags import define_import, define_path
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.runs.model_directory import ModelDirectory
+
+if TYPE_CHECKING:
+    from t2t_repro.model.transformer import Transformer
 
 FLAGS = flags.FLAGS
 
@@ -19,9 +26,9 @@ def main() -> None:
     checkpoints = directory.last_checkpoints(FLAGS.last)
     import_tensorflow()
     from t2t_repro.config.gin_files import import_modules
-    from t2t_repro.runs.weights import average_weights, save_weights
+    from t2t_repro.runs.weights import save_weights
 
-    import_modules(named_modules())
+    import_modules(getattr(FLAGS, "import"))
     model = directory.new_model(checkpoints[max(checkpoints)])
     with directory.held("average"):
         average_weights(model, checkpoints.values())
@@ -33,9 +40,25 @@ def main() -> None:
     )
 
 
+def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:
+    """Sets the weights to their mean over checkpoints (paper, section 6.1).
+
+    The mean is computed in float64, so that the mean of N copies is the copy.
+    """
+    from t2t_repro.runs.weights import load_weights
+
+    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
+    for path in checkpoints:
+        load_weights(model, path)
+        for total, weight in zip(sums, model.trainable_variables, strict=True):
+            total += weight.numpy()
+    for total, weight in zip(sums, model.trainable_variables, strict=True):
+        weight.assign((total / len(checkpoints)).astype(np.float32))
+
+
 def cli() -> None:
     """Defines the flags, reads the command line, and averages."""
-    define_model_dir()
+    define_path("model_dir", "The model directory of a training run.", True)
     define_import()
     flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")
     run(main)

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, islice, repeat
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -16,17 +16,18 @@ from urllib.request import Request, urlopen
 from absl import flags, logging
 
 from t2t_repro.command_line import text_lines
-from t2t_repro.command_line.flags import check_model_name, define_path, define_split, split_language
+from t2t_repro.command_line.flags import define_path, define_split, split_language
 from t2t_repro.command_line.program import run
-from t2t_repro.decoding.sentences import Row, translate_sentences
+from t2t_repro.decoding.search import Translation
+from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.errors import UserError
 
 FLAGS = flags.FLAGS
+_OUTPUTS = {"translation", "score", "finished"}
 
 
 def main() -> None:
     """Runs the client on its flags."""
-    check_model_name()
     text_lines.check_output()
     if not FLAGS.input and not FLAGS.output and sys.stdin.isatty():
         text_lines.converse(_translated)
@@ -36,40 +37,43 @@ def main() -> None:
 
 def _translated(lines: Sequence[str]) -> Iterator[str]:
     """Yields the lines to write."""
-    rows: Iterable[dict[str, Any]] = _rows(lines)
+    found: Iterable[list[Translation]] = _translations(lines)
     if (language := split_language()) is not None:
-        found = translate_sentences(lines, language, lambda texts: (Row(**x) for x in _rows(texts)))
-        rows = (row._asdict() for row in found)
-    for number, row in enumerate(rows, start=1):
-        if row["truncated"]:
+        split = translate_sentences(
+            lines, language, lambda texts: (best for best, *_ in _translations(texts))
+        )
+        found = [[line] for line in split]
+    for number, some in enumerate(found, start=1):
+        if some[0].truncated:
             logging.warning("line %d: only its beginning was translated", number)
-        # Servers of earlier versions do not say what is finished.
-        best = [(row["translation"], row["score"], row.get("finished", True))]
-        if FLAGS.n_best > 1:
-            count = min(row["count"], FLAGS.n_best)
-            finished = row.get("finished", [True] * len(row["score"]))
-            best = list(zip(row["translation"], row["score"], finished, strict=True))[:count]
-        yield from text_lines.written(number, best, FLAGS.scores)
+        yield from text_lines.written(number, some, FLAGS.scores)
 
 
-def _rows(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yields the server's answers to texts; several requests are made at a time."""
+def _translations(texts: Sequence[str]) -> Iterator[list[Translation]]:
+    """Yields the translations of each text; several requests are made at a time."""
     size = FLAGS.batch_size
     batches = [texts[first : first + size] for first in range(0, len(texts), size)]
     with ThreadPoolExecutor(FLAGS.concurrency) as pool:
         try:
-            yield from chain.from_iterable(pool.map(_predict, batches))
+            yield from map(_read, chain.from_iterable(pool.map(_predict, batches)))
         finally:
             # After an error the other requests are not made.
             pool.shutdown(cancel_futures=True)
 
 
-def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:
-    """Requests translations.
+def _read(answer: dict[str, Any]) -> list[Translation]:
+    """Returns the translations in a server's answer to a text."""
+    if FLAGS.n_best == 1:
+        answer = answer | {name: [answer[name]] for name in _OUTPUTS & answer.keys()}
+    # Models that earlier versions exported do not say what is finished.
+    finished = answer.get("finished", repeat(True))
+    rows = zip(answer["translation"], answer["score"], finished, strict=False)
+    count = min(answer.get("count", 1), FLAGS.n_best)
+    return [Translation(*row, answer["truncated"]) for row in islice(rows, count)]
 
-    Raises:
-        UserError: the server is not running, or refuses the request.
-    """
+
+def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """Requests translations."""
     signature = "nbest" if FLAGS.n_best > 1 else "serving_default"
     body = json.dumps({"signature_name": signature, "instances": list(lines)}).encode()
     url = f"http://{FLAGS.server}/v1/models/{FLAGS.model_name}:predict"
@@ -88,9 +92,9 @@ def cli() -> None:
     flags.DEFINE_string("server", "127.0.0.1:8501", "host:port of the server's REST interface.")
     flags.DEFINE_string("model_name", "translate", "The model's name.")
     define_split()
-    define_path("input", None, "A text file; standard input by default.")
-    define_path("output", None, "A text file; standard output by default.")
-    flags.DEFINE_integer("n_best", 1, "How many translations of each line.", 1)
+    define_path("input", "A text file; standard input by default.")
+    define_path("output", "A text file; standard output by default.")
+    flags.DEFINE_integer("n_best", 1, "Translations of each line.", 1)
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
     flags.DEFINE_integer("batch_size", 16, "Lines, or split sentences, of a request.", 1)
     flags.DEFINE_integer("concurrency", 4, "Requests at a time.", 1)

@@ -3,23 +3,31 @@
 Download, cleaning, subwords, token stores; the trainer does the same where it is missing.
 """
 
-from absl import flags, logging
+from os.path import expanduser
 
-from t2t_repro.command_line.flags import check_experiment, data_directory, define_experiment
+from absl import logging
+from absl.flags import FLAGS
+
+from t2t_repro.command_line.flags import define_experiment, run_directory
 from t2t_repro.command_line.program import import_tensorflow, run
-
-FLAGS = flags.FLAGS
+from t2t_repro.runs.model_directory import ModelDirectory
 
 
 def main() -> None:
     """Runs the preparation on its flags."""
-    check_experiment()
-    import_tensorflow()
     from t2t_repro import experiment
+    from t2t_repro.data.preparation import Preparation, prepare_corpus
 
-    data_dir = data_directory()
-    experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, ["prepare"], data_dir)
-    data = experiment.prepare_data(data_dir)
+    data_dir = run_directory("data_dir")
+    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_dir, [Preparation])
+    prepare_corpus(settings.preparation.corpus, data_dir)
+    import_tensorflow()
+    from t2t_repro.data.stages import prepare
+    from t2t_repro.training.model_for_data import fit_to_data
+
+    initial = settings.train.init_from
+    start = ModelDirectory(expanduser(initial)) if initial else None
+    data = prepare(fit_to_data(settings, start).preparation, data_dir)
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
     logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)
 

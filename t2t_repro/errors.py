@@ -9,9 +9,6 @@ STORAGE_ERRORS = {
     errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST,
 }  # fmt: skip
 
-_LONGEST = 2000
-_HEAD, _TAIL = 1500, 450
-
 # What TensorFlow's messages say about the operation that failed.
 _OPERATION = re.compile(r"^\s*\{\{.*?\}\}\s*| \[Op:\w+\]")
 # And about where it was defined, before the reason.
@@ -30,9 +27,9 @@ class UserError(ValueError):
 
     def __init__(self, message: str) -> None:
         message = printable(message).replace("\n", " ").replace("\t", " ")
-        if len(message) > _LONGEST:
-            message = f"{message[:_HEAD]} ... {message[-_TAIL:]}"
-        super().__init__(message)
+        super().__init__(
+            message if len(message) < 2000 else f"{message[:1500]} ... {message[-450:]}"
+        )
 
 
 def printable(text: str) -> str:

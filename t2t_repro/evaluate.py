@@ -11,25 +11,31 @@ differences are significant.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags, logging
 
+from t2t_repro import experiment
 from t2t_repro.command_line import flags as shared
-from t2t_repro.command_line.program import import_tensorflow, run
+from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import check_output, one_line, read_input, write_output
+from t2t_repro.config.gin_files import import_modules
 from t2t_repro.data.line_files import check_line_counts
 from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.errors import UserError
+from t2t_repro.evaluation import significance
+from t2t_repro.evaluation.scores import EvaluationSettings, Score
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import write_scores
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
-    from t2t_repro.evaluation.scores import Score
-    from t2t_repro.evaluation.significance import Estimate
 
 FLAGS = flags.FLAGS
+_ADDRESS = r"<(?:function )?([\w.]+)(?: object)? at 0x\w+>"
 
 
 class _System(NamedTuple):
@@ -45,39 +51,36 @@ def main() -> None:
     _check_flags()
     sources = read_input(FLAGS.source, "source") if FLAGS.source else []
     references = _references()
-    perplexity = None
     systems = [_System(path, read_input(path, "translations")) for path in FLAGS.translations]
     if FLAGS.baseline:
         systems.insert(0, _System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
-    if FLAGS.reference:
-        files = [_System(f"--source={FLAGS.source}", sources)] if FLAGS.source else []
-        _check_aligned([*systems, *files], references)
     checkpoint = shared.find_checkpoint() if FLAGS.model_dir else ""
     data = None
     if FLAGS.model_dir and not FLAGS.source:
         data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
         sources, references = data.text(FLAGS.split)
-        _check_aligned(systems, references)
-    shared.check_bindings()
-    import_tensorflow()
-    from t2t_repro import experiment
-
+    files = [_System(f"--source={FLAGS.source}", sources)] if FLAGS.source else []
+    _check_aligned([*systems, *files], references)
+    own = int(bool(FLAGS.baseline))
     if FLAGS.model_dir:
-        translator = shared.load_translator(checkpoint, ensemble=FLAGS.ensemble)
-        if data:
-            perplexity = _perplexity(translator, data)
+        translator = shared.load_translator(
+            checkpoint, ensemble=FLAGS.ensemble, others=experiment.EVALUATION
+        )
+        perplexity = _perplexity(translator, data) if data else None
         translations = [found[0].text for found in translator.translate(sources)]
         if FLAGS.output:
             # Before they are scored: a metric may be the user's own.
             write_output(map(one_line, translations), FLAGS.output)
         name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
-        systems.insert(bool(FLAGS.baseline), _System(name, translations, perplexity))
+        systems.insert(own, _System(name, translations, perplexity))
     else:
-        experiment.configure_experiment(None, FLAGS.gin_param)
-    scores = [experiment.evaluate(one.translations, references, sources) for one in systems]
-    _print(systems, _estimates(scores))
-    if perplexity is not None:
-        _keep(translator, checkpoint, perplexity, scores[bool(FLAGS.baseline)])
+        import_modules(getattr(FLAGS, "import"))
+        experiment.configure(None, FLAGS.gin_param)
+    metrics = EvaluationSettings()
+    scores = [metrics.score(one.translations, references, sources) for one in systems]
+    _print(systems, scores)
+    if (perplexity := systems[own].perplexity) is not None:
+        _keep(translator, checkpoint, perplexity, scores[own])
 
 
 def _check_flags() -> None:
@@ -90,12 +93,8 @@ def _check_flags() -> None:
     check_output()
 
 
-def _references() -> "Sequence[str | tuple[str, ...]]":
-    """Reads --reference: of each sentence its text, or the texts of several files or columns.
-
-    Raises:
-        UserError: the numbers of lines or columns differ.
-    """
+def _references() -> Sequence[str | tuple[str, ...]]:
+    """Reads --reference: of each sentence its text, or the texts of several files or columns."""
     columns: list[Sequence[str]] = []
     for path in FLAGS.reference:
         name, lines = f"--reference={path}", read_input(path, "reference")
@@ -109,7 +108,7 @@ def _references() -> "Sequence[str | tuple[str, ...]]":
 
 
 def _check_aligned(texts: Sequence[_System], references: Sequence[Any]) -> None:
-    counts = {one.name: len(one.translations) for one in texts}
+    counts = {text.name: len(text.translations) for text in texts}
     check_line_counts(counts | {"the reference": len(references)})
 
 
@@ -127,49 +126,46 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
     return HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
 
 
-def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estimate]]":
-    """Adds the intervals and p-values of the flags to the scores, by system and metric."""
-    from t2t_repro.evaluation.significance import Estimate, Resampling
-
+def _print(systems: Sequence[_System], scores: Sequence[Sequence[Score]]) -> None:
+    """Prints the scores, with the intervals and p-values of the flags."""
     if FLAGS.seed:
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
-    resampling = Resampling(FLAGS.significance or "bootstrap", FLAGS.samples)
-    if FLAGS.baseline:
-        by_metric = zip(*scores, strict=True)
-        compared = [resampling.compare(of_metric, FLAGS.confidence) for of_metric in by_metric]
-        return list(zip(*compared, strict=True))
-    estimate = resampling.estimate if FLAGS.confidence else Estimate
-    return [[estimate(score) for score in of_system] for of_system in scores]
-
-
-def _print(systems: Sequence[_System], estimates: "Sequence[Sequence[Estimate]]") -> None:
-    from t2t_repro.evaluation.score_table import Row, as_json, as_lines, as_markdown
-
-    paired = zip(systems, estimates, strict=True)
-    rows = [Row(system.name, found, system.perplexity) for system, found in paired]
-    style = FLAGS.format or ("markdown" if len(rows) > 1 else None)
+    estimates: list[Sequence[significance.Estimate]] = []
+    for group in [scores] if FLAGS.baseline else [[of_system] for of_system in scores]:
+        by_metric = [
+            significance.compare(of_metric, FLAGS.significance, FLAGS.samples, FLAGS.confidence)
+            if FLAGS.baseline or FLAGS.confidence
+            else [significance.Estimate(score) for score in of_metric]
+            for of_metric in zip(*group, strict=True)
+        ]
+        estimates += zip(*by_metric, strict=True)
+    table = [
+        significance.SystemScores(system.name, found, system.perplexity)
+        for system, found in zip(systems, estimates, strict=True)
+    ]
+    style = FLAGS.format or ("markdown" if len(table) > 1 else None)
     if style == "json":
-        lines = as_json(rows, bool(FLAGS.baseline))
+        lines = significance.as_json(table, bool(FLAGS.baseline))
     else:
-        perplexities = (row.perplexity for row in rows if row.perplexity is not None)
-        lines = [f"{FLAGS.split} perplexity per subword {one:.3f}" for one in perplexities]
-        lines += as_markdown(rows, bool(FLAGS.baseline)) if style else as_lines(rows[0])
+        perplexities = [system.perplexity for system in systems if system.perplexity is not None]
+        lines = [f"{FLAGS.split} perplexity per subword {value:.3f}" for value in perplexities]
+        if style:
+            lines += significance.as_markdown(table, bool(FLAGS.baseline))
+        else:
+            lines += significance.as_lines(table[0])
     write_output(lines, None)
 
 
 def _keep(
-    translator: "Translator", checkpoint: str, perplexity: float, scores: "Sequence[Score]"
+    translator: "Translator", checkpoint: str, perplexity: float, scores: Sequence[Score]
 ) -> None:
     """Writes the scores of a split to the model directory, if that is possible."""
-    from t2t_repro.decoding.search import described
-    from t2t_repro.runs.model_directory import ModelDirectory
-    from t2t_repro.runs.records import write_scores
-
     evaluation = {
         "checkpoint": checkpoint,
         "perplexity": perplexity,
         "scores": [score.as_dict() for score in scores],
-        "search": described(translator.settings.search),
+        # Such as BeamSearch(beam_size=4, ..., penalty=wu_penalty).
+        "search": re.sub(_ADDRESS, r"\1", repr(translator.settings.search)),
     }
     try:
         write_scores(ModelDirectory(FLAGS.model_dir).scores, FLAGS.split, evaluation)
@@ -181,21 +177,21 @@ def cli() -> None:
     """Defines the flags, reads the command line, and evaluates."""
     shared.define_trained_model(is_required=False)
     shared.define_ensemble()
-    shared.define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
+    shared.define_path("data_dir", "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "The split of the data that is translated and scored.")
-    shared.define_path("source", None, "A file to translate, instead of a split.")
+    shared.define_path("source", "A file to translate, instead of a split.")
     several = "Can be given several times; the columns of a .tsv file are references too."
     shared.define_paths("reference", f"A file with the reference translations. {several}")
     shared.define_paths("translations", "A file of translations to score as they are.")
-    shared.define_path("baseline", None, "A file of translations to compare all others with.")
+    shared.define_path("baseline", "A file of translations to compare all others with.")
     flags.DEFINE_bool("confidence", False, "Add 95 % intervals by bootstrap, as sacreBLEU does.")
     tests = ["bootstrap", "randomisation"]
-    flags.DEFINE_enum("significance", None, tests, "The paired test; bootstrap by default.")
+    flags.DEFINE_enum("significance", "bootstrap", tests, "The paired test, of --baseline.")
     flags.DEFINE_integer("samples", None, "Of the test; sacreBLEU's by default.", lower_bound=2)
     flags.DEFINE_integer("seed", None, "Of the samples; sacreBLEU's by default.", lower_bound=1)
     styles = ["markdown", "json"]
     flags.DEFINE_enum("format", None, styles, "By default markdown for several systems.")
-    shared.define_path("output", None, "Where a model's translations are written.")
+    shared.define_path("output", "Where a model's translations are written.")
     run(main)
 
 

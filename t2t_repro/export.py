@@ -8,16 +8,14 @@ tokens out, with SentencePiece's model. The engine is given beam and limits when
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.translator import Translator
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import mean_target_length
 
 FLAGS = flags.FLAGS
 
@@ -37,8 +35,6 @@ def main() -> None:
             f"{' or '.join(weights)}."
         )
     shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
-    if FLAGS.format == "saved_model":
-        shared.check_model_name()
     if FLAGS.format == "ctranslate2":
         shared.check_extra("ctranslate2", "ctranslate2")
     checkpoint = shared.find_checkpoint()
@@ -46,56 +42,43 @@ def main() -> None:
     translator = shared.load_translator(checkpoint, precision)
     if translator.settings.grammar and FLAGS.format != "saved_model":
         logging.warning("Translator.grammar is left out: only a SavedModel follows it")
+    if translator.settings.rerank:
+        logging.warning("Translator.rerank is left out: exported models return the search's order")
+    export_dir = Path(FLAGS.export_dir)
     if FLAGS.format == "saved_model":
-        _write_saved_model(translator)
+        from t2t_repro.decoding.settings import Sampling
+        from t2t_repro.formats.saved_model.export import next_version, write_saved_model
+        from t2t_repro.formats.saved_model.servable import Servable
+
+        servable = Servable(translator, FLAGS.weights, FLAGS.add_signature, Sampling(samples=1))
+        write_saved_model(servable, export_dir, next_version(export_dir), FLAGS.model_name)
     elif FLAGS.format == "ctranslate2":
         from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
 
-        write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
+        write_ctranslate2_model(translator, FLAGS.weights, export_dir)
     else:
-        _write_hugging_face(translator, checkpoint)
-    logging.info("exported %s weights: %s", FLAGS.weights, FLAGS.export_dir)
+        from t2t_repro.formats.hugging_face.export import HuggingFaceModel
+        from t2t_repro.formats.hugging_face.model_card import model_card
 
-
-def _write_saved_model(translator: "Translator") -> None:
-    from t2t_repro.formats.saved_model.export import next_version, write_saved_model
-    from t2t_repro.formats.saved_model.servable import Servable
-
-    if translator.settings.rerank:
-        logging.warning("Translator.rerank is left out: a servable answers what its search finds")
-    export_dir = Path(FLAGS.export_dir)
-    servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
-    write_saved_model(servable, export_dir, next_version(export_dir), FLAGS.model_name)
-
-
-def _write_hugging_face(translator: "Translator", checkpoint: str) -> None:
-    from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
-    from t2t_repro.formats.marian.model_card import model_card
-    from t2t_repro.runs.model_directory import ModelDirectory
-    from t2t_repro.runs.records import mean_target_length
-
-    directory = ModelDirectory(FLAGS.model_dir)
-    exported = HuggingFaceModel(translator, mean_target_length(directory.epoch_json))
-    card = model_card(directory, checkpoint, translator.model, exported.generation, FLAGS.license)
-    exported.write(Path(FLAGS.export_dir), card)
-    for difference in exported.differences:
-        logging.warning(difference)
+        directory = ModelDirectory(FLAGS.model_dir)
+        model = HuggingFaceModel(translator, mean_target_length(directory.epoch_json))
+        card = model_card(directory, checkpoint, translator.model, model.generation, FLAGS.license)
+        model.write(export_dir, card)
+        for difference in model.differences:
+            logging.warning(difference)
+    logging.info("exported %s weights: %s", FLAGS.weights, export_dir)
 
 
 def cli() -> None:
     """Runs the command."""
     shared.define_trained_model()
-    shared.define_path("export_dir", None, "The directory to write.", is_required=True)
+    shared.define_path("export_dir", "The directory to write.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
-    stored = _WEIGHTS["saved_model"]
-    flags.DEFINE_enum("weights", "float32", stored, "How weights are stored.")
-    flags.DEFINE_multi_enum(
-        "add_signature",
-        [],
-        ["prefix", "sample", "alignment"],
-        "One more signature of a SavedModel: prefix translates from a given beginning, sample "
-        "draws, alignment links words. Can be given several times.",
+    flags.DEFINE_enum("weights", "float32", _WEIGHTS["saved_model"], "How weights are stored.")
+    more = (
+        "One more signature of a SavedModel: from a given prefix, samples, or alignments of words."
     )
+    flags.DEFINE_multi_enum("add_signature", [], ["prefix", "sample", "alignment"], more)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")
     flags.DEFINE_string("license", None, "The licence in the model card, such as cc-by-4.0.")
     run(main)

@@ -10,8 +10,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from t2t_repro.errors import STORAGE_ERRORS, UserError
 
 _MOST_JSON = 2**24  # Our files have kilobytes; parsing takes up to 100 times a file's size.
@@ -134,8 +132,10 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
         seconds: to wait at most; -1 for as long as it takes.
 
     Raises:
-        Timeout: another process holds the lock.
+        TimeoutError: another process holds the lock.
     """
+    from filelock import FileLock  # Takes a tenth of a second to import.
+
     path.parent.mkdir(parents=True, exist_ok=True)
     # Other users of a shared directory may lock it too, after its holder has ended.
     with FileLock(path, seconds, mode=0o666):
@@ -149,22 +149,23 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
 
 @contextmanager
 def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
-    """Holds a lock that no process waits for.
+    """Holds a lock, or raises at once if another process holds it.
 
     Args:
-        path: of the lock, as in `lock`.
-        what: is locked, for the error.
-        fix: of the error, apart from waiting.
+        path: of the lock's file; see `lock`.
+        what: the name of what is locked, with which the error message begins.
+        fix: what the user can do instead of waiting, with which the message ends.
 
     Raises:
         UserError: another process holds the lock; the message names it.
     """
+    # The `try` must not contain the `yield`: a TimeoutError of the caller's block is another error.
     with ExitStack() as stack:
         try:
             stack.enter_context(lock(path, 0))
-        except Timeout as error:
+        except TimeoutError as error:
             holder = "another process"
-            with suppress(OSError):  # It has just been freed.
+            with suppress(OSError):  # The lock has just been freed.
                 holder = path.read_text() or holder
             raise UserError(f"{what} is in use by {holder}: wait for its end, or {fix}.") from error
         yield

@@ -17,7 +17,6 @@ and so on.
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
@@ -25,9 +24,6 @@ from t2t_repro.command_line.flags import check_extra, check_new, define_path
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory
-
-if TYPE_CHECKING:
-    from t2t_repro.formats.marian.model import MarianModel
 
 FLAGS = flags.FLAGS
 
@@ -40,44 +36,23 @@ def main() -> None:
     check_new("model_dir")
     place, name, commit = _find_model()
     import_tensorflow()
-    from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
-    from t2t_repro.formats.marian.native import read_native
+    from t2t_repro.formats.hugging_face.model import read_hugging_face
+    from t2t_repro.formats.imported import write_imported
+    from t2t_repro.formats.marian import read_marian
 
     is_native = place.is_file() or not (commit or any(place.glob("*config.json")))
     if FLAGS.vocab and not is_native:
         raise UserError(f"--vocab is of Marian's own files; expected none for {name}: leave it.")
-    if is_native:
-        models = read_native(place, [Path(one).expanduser() for one in FLAGS.vocab])
-    else:
-        models = [read_hugging_face(place)]
+    vocabularies = [Path(name).expanduser() for name in FLAGS.vocab]
+    models = read_marian(place, vocabularies) if is_native else [read_hugging_face(place)]
     with whole_directory(Path(FLAGS.model_dir)) as partial:
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
-            _write(model, folder, name, commit)
+            write_imported(folder, model, name, commit)
     logging.info(f"imported {name} into {FLAGS.model_dir}")
     if len(models) > 1:
         others = " ".join(f"--ensemble={FLAGS.model_dir}/{n}" for n in range(2, len(models) + 1))
         logging.info(f"translate with --model_dir={FLAGS.model_dir}/1 {others}")
-
-
-def _write(marian: "MarianModel", folder: Path, name: str, commit: str | None) -> None:
-    """Writes a model directory."""
-    from t2t_repro.model.transformer import size_bindings
-    from t2t_repro.runs.model_directory import ModelDirectory
-    from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
-    from t2t_repro.runs.weights import named_values, save_weights
-    from t2t_repro.text.tags import Tags
-
-    config = marian.decoding + size_bindings(marian.model)
-    checkpoint = f"{marian.weights}@{commit}" if commit else marian.weights
-    ancestor = Ancestor(name, checkpoint, weights_hash(named_values(marian.model)), {}, {})
-    folder.mkdir(exist_ok=True)
-    directory = ModelDirectory(folder)
-    subwords = marian.text.write(folder)
-    directory.describe(marian.model, subwords, config, config)
-    save_weights(marian.model, directory.checkpoints, 0)
-    write_ancestry(directory.ancestry_json, [ancestor])
-    Tags(subwords.source.pieces()).log()
 
 
 def _find_model() -> tuple[Path, str, str | None]:
@@ -117,7 +92,7 @@ def cli() -> None:
     """Runs the command."""
     meaning = "Marian's files, what MarianMTModel.save_pretrained wrote, or a name on the hub."
     flags.DEFINE_string("model", None, meaning, required=True)
-    define_path("model_dir", None, "The directory to make.", is_required=True)
+    define_path("model_dir", "The directory to make.", is_required=True)
     meaning = "A vocabulary, of both sides; or twice, of source and target. Of decoder.yml if not."
     flags.DEFINE_multi_string("vocab", [], meaning)
     flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")

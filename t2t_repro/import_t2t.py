@@ -31,30 +31,25 @@ def main() -> None:
     check_new("model_dir")
     subwords = T2TSubwords(FLAGS.vocabulary)
     import_tensorflow()
-    from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
-    from t2t_repro.model.transformer import size_bindings
-    from t2t_repro.runs.model_directory import ModelDirectory
-    from t2t_repro.runs.weights import save_weights
+    from t2t_repro.formats.imported import write_model_directory
+    from t2t_repro.formats.tensor2tensor import step_of_t2t, transformer_from_t2t
     from t2t_repro.text.subword_model import shared
 
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
-    config = DECODING + size_bindings(model)
     with whole_directory(Path(FLAGS.model_dir)) as partial:
-        directory = ModelDirectory(partial)
-        directory.describe(model, shared(subwords), config, config)
-        save_weights(model, directory.checkpoints, step_of_t2t(FLAGS.checkpoint))
-    count = f"{model.count_params():,}"
-    logging.info(f"imported {count} parameters, {subwords.size} subwords into {FLAGS.model_dir}")
+        step = step_of_t2t(FLAGS.checkpoint)
+        write_model_directory(partial, model, shared(subwords), DECODING, step)
+    logging.info(f"imported {model.count_params():,} parameters into {FLAGS.model_dir}")
 
 
 def cli() -> None:
     """Runs the command."""
     checkpoint = "T2T's model directory, or one of its checkpoints (.../model.ckpt-250000)."
-    define_path("checkpoint", None, checkpoint, is_required=True)
+    define_path("checkpoint", checkpoint, is_required=True)
     vocabulary = "The SubwordTextEncoder's file (vocab.*.subwords)."
-    define_path("vocabulary", None, vocabulary, is_required=True)
-    define_path("model_dir", None, "The directory to make.", is_required=True)
-    define_path("hparams", None, "T2T's hparams.json; beside the checkpoint by default.")
+    define_path("vocabulary", vocabulary, is_required=True)
+    define_path("model_dir", "The directory to make.", is_required=True)
+    define_path("hparams", "T2T's hparams.json; beside the checkpoint by default.")
     row = "The trained row of the checkpoint's target_space_embedding, if any."
     flags.DEFINE_integer("target_space", None, row)
     run(main)

@@ -6,13 +6,12 @@ warning, if the model's answer is not a tree of as many words. Round brackets be
 -RRB-.
 """
 
-from absl import flags, logging
+from absl import logging
+from absl.flags import FLAGS
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import check_output, read_input, write_output
-
-FLAGS = flags.FLAGS
 
 
 def main() -> None:
@@ -36,8 +35,8 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and parses."""
     shared.define_trained_model()
-    shared.define_path("input", None, "A text file; standard input by default.")
-    shared.define_path("output", None, "A text file; standard output by default.")
+    shared.define_path("input", "A text file; standard input by default.")
+    shared.define_path("output", "A text file; standard output by default.")
     run(main)
 
 

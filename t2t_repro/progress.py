@@ -1,9 +1,9 @@
-"""Progress of a long stage: a bar on a terminal, elsewhere log lines; spans of time in words."""
+"""Progress of a long stage: a bar on a terminal, elsewhere log lines."""
 
-import math
 import sys
 import time
 from contextlib import AbstractContextManager
+from datetime import timedelta
 
 from absl import logging
 from tqdm import tqdm
@@ -57,17 +57,4 @@ class Progress(AbstractContextManager["Progress"]):
         line = f"{self._stage}: {self._done:,} {self._unit}, {rate:,.0f} {self._unit}/s"
         if self._total is None or not rate:
             return line
-        return f"{line}, {in_words((self._total - self._done) / rate)} left"
-
-
-def in_words(seconds: float) -> str:
-    """Returns e.g. "under a minute", "7 min", "3 h 20 min" or "2 days 5 h", rounded up."""
-    if seconds < 60:
-        return "under a minute"
-    minutes = math.ceil(seconds / 60)
-    hours, days = minutes // 60, minutes // (24 * 60)
-    if days:
-        parts = [(days, "day" if days == 1 else "days"), (hours % 24, "h")]
-    else:
-        parts = [(hours, "h"), (minutes % 60, "min")]
-    return " ".join(f"{number} {unit}" for number, unit in parts if number)
+        return f"{line}, {timedelta(seconds=round((self._total - self._done) / rate))} left"

@@ -8,39 +8,38 @@ be killed at any time: the same command goes on.
 """
 
 import json
+from typing import Any
 
 from absl import flags
 
 from t2t_repro.command_line import flags as shared
+from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.resumable_lines import Block, Outputs, count_lines, work_in_blocks
-from t2t_repro.command_line.text_lines import check_output
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the scoring on its flags."""
-    check_output()
+    text_lines.check_output()
     inputs = {"source": FLAGS.source, "target": FLAGS.target}
-    total = count_lines(inputs)
+    total = text_lines.count_lines(inputs)
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
 
-    def work(block: Block) -> Outputs:
-        scores = translator.score(block.texts["source"], block.texts["target"], first=block.first)
+    def line_of(pair: Any) -> str:
         if not FLAGS.tokens:
-            return {"output": [f"{one.log_probability:.6f}\t{len(one.subwords)}" for one in scores]}
-        rounded = [
-            one._replace(
-                log_probability=round(one.log_probability, 6),
-                log_probabilities=[round(token, 6) for token in one.log_probabilities],
-            )
-            for one in scores
-        ]
-        return {"output": [json.dumps(one._asdict(), ensure_ascii=False) for one in rounded]}
+            return f"{pair.log_probability:.6f}\t{len(pair.subwords)}"
+        fields = pair._asdict()
+        fields["log_probability"] = round(pair.log_probability, 6)
+        fields["log_probabilities"] = [round(token, 6) for token in pair.log_probabilities]
+        return json.dumps(fields, ensure_ascii=False)
 
-    work_in_blocks(
+    def work(block: text_lines.Block) -> text_lines.Outputs:
+        scores = translator.score(block.texts["source"], block.texts["target"], first=block.first)
+        return {"output": list(map(line_of, scores))}
+
+    text_lines.work_in_blocks(
         "score",
         inputs,
         {"output": FLAGS.output},
@@ -53,9 +52,9 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and scores."""
     shared.define_trained_model()
-    shared.define_path("source", None, "A text file, plain, .gz, .xz or .bz2.", is_required=True)
-    shared.define_path("target", None, "Its translations, line by line.", is_required=True)
-    shared.define_path("output", None, "A text file; standard output by default.")
+    shared.define_path("source", "A text file, plain, .gz, .xz or .bz2.", is_required=True)
+    shared.define_path("target", "Its translations, line by line.", is_required=True)
+    shared.define_path("output", "A text file; standard output by default.")
     flags.DEFINE_bool("tokens", False, "Write JSON: every subword with its log-probability.")
     run(main)
 

@@ -10,16 +10,14 @@ answered the requests that it received.
 import os
 import socket
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.translator import Translator
+from t2t_repro.serving.libretranslate import MOST_CHARACTERS, read_directions
 
 FLAGS = flags.FLAGS
 _KEY = "T2T_API_KEY"
@@ -28,7 +26,6 @@ _KEY = "T2T_API_KEY"
 
 def main() -> None:
     """Runs the server on its flags."""
-    shared.check_model_name()
     shared.check_extra("serve", "aiohttp", "babel")
     if (api_key := os.environ.get(_KEY)) == "":
         raise UserError(f"the environment variable {_KEY} is empty: set a key, or unset it.")
@@ -40,16 +37,22 @@ def main() -> None:
         )
     _check_port()
     checkpoints = list(map(shared.find_checkpoint, model_dirs))
-    translators = list(map(_load, model_dirs, checkpoints))
+    translators = []
+    for model_dir, checkpoint in zip(model_dirs, checkpoints, strict=True):
+        translator = shared.load_translator(checkpoint, model_dir=model_dir)
+        # For several threads, each of which translates on one core.
+        settings = replace(translator.settings, workers=1)
+        translators.append(type(translator)(translator.models, translator.subwords, settings))
     import asyncio
 
-    from t2t_repro.serving.libretranslate import read_directions
     from t2t_repro.serving.server import Options, Server
 
     directions = read_directions(texts, translators)
-    names = {name: FLAGS[name].value for name in Options._fields if name in FLAGS}
-    options: dict[str, Any] = {"api_key": api_key, **names}
-    asyncio.run(Server(translators[0], Options(**options), directions).serve())
+    values: dict[str, Any] = {
+        name: FLAGS[name].value for name in Options._fields if name != "api_key"
+    }
+    options = Options(api_key=api_key, **values)
+    asyncio.run(Server(translators[0], options, directions).serve())
 
 
 def _check_port() -> None:
@@ -65,13 +68,6 @@ def _check_port() -> None:
         ) from error
 
 
-def _load(model_dir: str, checkpoint: str) -> "Translator":
-    """Loads a model for several threads, each of which translates on one core."""
-    translator = shared.load_translator(checkpoint, model_dir=model_dir)
-    settings = replace(translator.settings, workers=1)
-    return type(translator)(translator.models, translator.subwords, settings)
-
-
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
     shared.define_paths(
@@ -81,7 +77,7 @@ def cli() -> None:
     shared.define_split()
     direction = "As en-de,de-en: what the model translates; en-*: to all languages of its tags."
     flags.DEFINE_multi_string("direction", [], f"{direction} One for each --model_dir.")
-    flags.DEFINE_integer("max_characters", 50_000, "The most characters of a /translate.", 1)
+    flags.DEFINE_integer("max_characters", MOST_CHARACTERS, "Of a /translate, at most.", 1)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients give it.")
     flags.DEFINE_string("host", "127.0.0.1", "The address to listen on; 0.0.0.0: all networks.")
     flags.DEFINE_multi_string(

@@ -8,31 +8,30 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Timer
 from typing import NamedTuple
 
 from tests.processes import CHECKOUT
 
 # It lives as long as the tests: importing TensorFlow takes longer than most commands.
 _DRIVER = """
-import json, os, runpy, sys, traceback
+import json, os, runpy, sys, tempfile, traceback
 {imports}
 
 requests = os.fdopen(os.dup(0))
 for line in requests:
     folder, environment, commands = json.loads(line)
-    for number, (module, arguments, given) in enumerate(commands):
+    outcomes = []
+    for module, arguments, given in commands:
+        files = [tempfile.TemporaryFile() for _ in range(3)]
+        files[0].write(given.encode())
+        files[0].seek(0)
         child = os.fork()
         if not child:
             os.chdir(folder)
             os.environ.clear()
             os.environ.update(environment)
-            with open("in", "w", encoding="utf-8") as file:
-                file.write(given)
-            os.dup2(os.open("in", os.O_RDONLY), 0)
-            for descriptor, name in ((1, "out"), (2, "err")):
-                path = f"{number}.{name}"
-                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+            for number, file in enumerate(files):
+                os.dup2(file.fileno(), number)
             sys.argv = [module, *arguments]
             status = 0
             try:
@@ -46,14 +45,14 @@ for line in requests:
             sys.stderr.flush()
             os._exit(status)
         _, status = os.waitpid(child, 0)
-        with open(os.path.join(folder, f"{number}.status"), "w") as file:
-            file.write(str(os.waitstatus_to_exitcode(status)))
-    print("done", flush=True)
+        for file in files:
+            file.seek(0)
+        _, out, err = (file.read().decode() for file in files)
+        outcomes.append((os.waitstatus_to_exitcode(status), out, err))
+    print(json.dumps(outcomes), flush=True)
 """
 WITH_TENSORFLOW = "from t2t_repro import experiment"
-WITHOUT_TENSORFLOW = "sys.modules['tensorflow'] = sys.modules['keras'] = None"
-_KINDS = ("status", "out", "err")
-_SECONDS = 900
+WITHOUT_TENSORFLOW = "sys.modules['tensorflow'] = None"
 _ENVIRONMENT = {
     # Output must not depend on the locale.
     "PYTHONIOENCODING": "ascii",
@@ -94,32 +93,12 @@ def said_by(module: str, *arguments: str) -> str:
 def _run(
     commands: list[tuple[str, Sequence[str], str]], folder: Path, imports: str
 ) -> list[Outcome]:
-    _ask_driver(imports, json.dumps([str(folder), os.environ | _ENVIRONMENT, commands]))
-    outcomes = []
-    for number in range(len(commands)):
-        paths = [folder / f"{number}.{kind}" for kind in _KINDS]
-        status, out, err = (path.read_bytes().decode() for path in paths)
-        outcomes.append(Outcome(int(status), out, err))
-        for path in paths:
-            path.unlink()
-    (folder / "in").unlink()
-    return outcomes
-
-
-def _ask_driver(imports: str, request: str) -> None:
     driver = _driver(imports)
     assert driver.stdin
     assert driver.stdout
-    limit = Timer(_SECONDS, driver.kill)
-    limit.start()
-    try:
-        print(request, file=driver.stdin, flush=True)
-        answer = driver.stdout.readline()
-    finally:
-        limit.cancel()
-    if answer != "done\n":
-        _driver.cache_clear()
-        raise AssertionError(f"the commands' driver ended, or they took {_SECONDS} s")
+    request = json.dumps([str(folder), os.environ | _ENVIRONMENT, commands])
+    print(request, file=driver.stdin, flush=True)
+    return [Outcome(*outcome) for outcome in json.loads(driver.stdout.readline())]
 
 
 @functools.cache

@@ -2,9 +2,8 @@
 
 import gc
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import gin
 import pytest
@@ -32,20 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sorts files: all processes but one would wait for a long file that starts last."""
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (not item.get_closest_marker("long"), -tests[item.path]))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the seconds that the tests of each room took, over all processes."""
-    seconds: dict[str, float] = defaultdict(float)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                folders = Path(report.nodeid.split("::")[0]).parts[1:-1]
-                seconds[folders[0] if folders else "tests/*.py"] += report.duration
-    terminalreporter.section("seconds a room")
-    for room, spent in sorted(seconds.items(), key=lambda item: -item[1]):
-        terminalreporter.line(f"{spent:6.0f}  {room}")
-    terminalreporter.line(f"{sum(seconds.values()):6.0f}  in all")
 
 
 @pytest.fixture(autouse=True)

@@ -1,15 +1,18 @@
 """A directory of Hugging Face's MarianMTModel, read and computed in plain NumPy: slow and obvious.
 
 Follows what transformers do with such files; nothing of the package, and none of theirs, is in it.
+With Marian's positions, epsilon and norms it is Marian's own model too (`apart`, `pre_norm`).
 """
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sentencepiece
+from safetensors.numpy import load_file
 
 ACTIVATIONS: dict[str, Any] = {
     "relu": lambda x: np.maximum(x, 0),
@@ -20,19 +23,20 @@ ACTIVATIONS: dict[str, Any] = {
 }
 
 
-def read_safetensors(path):
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    header.pop("__metadata__")
-    data = content[8 + length :]
-    assert (8 + length) % 8 == 0
-    assert max(one["data_offsets"][1] for one in header.values()) == len(data)
-    return {
-        name: np.frombuffer(data[slice(*one["data_offsets"])], "<f4").reshape(one["shape"])
-        for name, one in header.items()
-        if one["dtype"] == "F32"
-    }
+def logits_of(model, source, target):
+    """The model's own: [target_length, rows]."""
+    return model((np.array([source], np.int32), np.array([target], np.int32)))[0].numpy()
+
+
+def assert_same_weights(model, other):
+    for weight, expected in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def sinusoids(d_model, length=64, apart=0):
+    """Sines, then cosines, of pos / 10000^(2k / (d_model - apart))."""
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / (d_model - apart))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
 def attend(queries, keys, values, causal):
@@ -53,7 +57,7 @@ class Marian:
     @classmethod
     def read(cls, folder: Path):
         config = json.loads((folder / "config.json").read_text())
-        return cls(config, read_safetensors(folder / "model.safetensors"))
+        return cls(config, load_file(folder / "model.safetensors"))
 
     def __init__(self, config, weights):
         self.config, self.weights = config, weights
@@ -72,9 +76,7 @@ class Marian:
 
     def embed(self, name, ids):
         d_model = self.config["d_model"]
-        places = np.arange(len(ids))[:, None]
-        angles = places / 10000 ** (np.arange(0, d_model, 2) / d_model)
-        positions = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        positions = sinusoids(d_model, len(ids), self.config.get("apart", 0))
         # They are computed only where the file has none.
         table = name.replace("embed_tokens", "embed_positions")
         positions = self.weights.get(table, positions)[: len(ids)]
@@ -87,42 +89,43 @@ class Marian:
 
     def norm(self, name, x):
         x = x - x.mean(-1, keepdims=True)
-        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + self.config.get("norm_epsilon", 1e-5))
         return x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
-    def attention(self, name, queries, memory, causal=False):
-        heads = self.config["encoder_attention_heads"]
+    def residual(self, norm, x, sublayer):
+        if self.config.get("pre_norm"):
+            return x + sublayer(self.norm(norm, x))
+        return self.norm(norm, x + sublayer(x))
+
+    def attention(self, name, queries, memory=None):
+        """Attends to the memory, or to the queries themselves."""
+        heads, of = self.config["encoder_attention_heads"], queries if memory is None else memory
         q, k, v = (
             np.split(self.linear(f"{name}.{part}_proj", x), heads, axis=1)
-            for part, x in (("q", queries), ("k", memory), ("v", memory))
+            for part, x in (("q", queries), ("k", of), ("v", of))
         )
+        causal = memory is None and "decoder" in name
         return self.linear(f"{name}.out_proj", attend(q, k, v, causal))
 
     def feed_forward(self, name, x):
-        inner = self.act(self.linear(f"{name}.fc1", x))
-        return self.norm(f"{name}.final_layer_norm", x + self.linear(f"{name}.fc2", inner))
+        return self.linear(f"{name}.fc2", self.act(self.linear(f"{name}.fc1", x)))
 
-    def encode(self, source):
-        x = self.embed("model.encoder.embed_tokens.weight", source)
-        for number in range(self.config["encoder_layers"]):
-            name = f"model.encoder.layers.{number}"
-            attended = self.attention(f"{name}.self_attn", x, x)
-            x = self.norm(f"{name}.self_attn_layer_norm", x + attended)
-            x = self.feed_forward(name, x)
-        return x
+    def stack(self, stack, ids, memory=None):
+        x = self.embed(f"model.{stack}.embed_tokens.weight", ids)
+        for number in range(self.config[f"{stack}_layers"]):
+            name = f"model.{stack}.layers.{number}"
+            itself = partial(self.attention, f"{name}.self_attn")
+            x = self.residual(f"{name}.self_attn_layer_norm", x, itself)
+            if memory is not None:
+                others = partial(self.attention, f"{name}.encoder_attn", memory=memory)
+                x = self.residual(f"{name}.encoder_attn_layer_norm", x, others)
+            x = self.residual(f"{name}.final_layer_norm", x, partial(self.feed_forward, name))
+        return self.norm(f"model.{stack}.layer_norm", x) if self.config.get("pre_norm") else x
 
     def logits(self, source, target):
         """[target_length, rows]: of each target id, given those before it."""
-        memory = self.encode(source)
         begun = [self.config["decoder_start_token_id"], *target[:-1]]
-        x = self.embed("model.decoder.embed_tokens.weight", begun)
-        for number in range(self.config["decoder_layers"]):
-            name = f"model.decoder.layers.{number}"
-            attended = self.attention(f"{name}.self_attn", x, x, causal=True)
-            x = self.norm(f"{name}.self_attn_layer_norm", x + attended)
-            attended = self.attention(f"{name}.encoder_attn", x, memory)
-            x = self.norm(f"{name}.encoder_attn_layer_norm", x + attended)
-            x = self.feed_forward(name, x)
+        x = self.stack("decoder", begun, self.stack("encoder", source))
         return x @ self.table("lm_head.weight").T + self.weights["final_logits_bias"]
 
 

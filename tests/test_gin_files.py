@@ -5,20 +5,19 @@ import re
 from pathlib import Path
 
 import gin
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from operations import parameter_count
-from t2t_repro.config.gin_files import configure
-from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.settings import BeamSearch
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
-from t2t_repro.experiment import CALLED, configure_experiment, evaluate
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.evaluation.scores import EvaluationSettings
+from t2t_repro.experiment import configure, read
+from t2t_repro.model.settings import LayerConfig, TransformerSettings
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.training import SubwordTraining
-from t2t_repro.training.optimizer import adam
-from t2t_repro.training.train_loop import TrainingSchedule
+from t2t_repro.training.schedule import TrainingSchedule
+from t2t_repro.training.settings import adam
 from table_3 import TABLE_3, Row
 
 CHECKOUT = Path(__file__).parents[1]
@@ -88,7 +87,7 @@ def parameters():
 
 @every_file
 def test_every_line_of_a_file_has_an_effect_and_a_whole_experiment_can_be_put_together(gin_file):
-    configure_experiment(gin_file, [])
+    configure(gin_file)
     LayerConfig()
     TrainingSchedule()
     BeamSearch()
@@ -100,9 +99,10 @@ def test_every_line_of_a_file_has_an_effect_and_a_whole_experiment_can_be_put_to
     rates = [float(schedule(step)) for step in range(0, 20_000, 500)]
     assert 0 < min(rates) <= max(rates) < 0.02
     # One layer is as the others; in a graph nothing is allocated.
-    configure_experiment(gin_file, ["Transformer.num_layers = 1"])
+    configure(gin_file, ["Transformer.num_layers = 1"])
     with tf.Graph().as_default():
-        model = Transformer(rows(), source_vocab_size=source_rows())
+        settings = TransformerSettings(rows(), source_vocab_size=source_rows())
+        model = Transformer(**vars(settings))
         model.build()
     assert model.count_params() == parameters()
 
@@ -117,7 +117,7 @@ def test_every_line_of_a_file_has_an_effect_and_a_whole_experiment_can_be_put_to
     ],
 )
 def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, millions):
-    configure_experiment(gin_file, [])
+    configure(gin_file)
     config = LayerConfig()
     assert (config.d_model, config.d_ff, config.num_heads) == (d_model, d_ff, heads)
     assert (config.key_depth, config.value_depth, config.dropout) == (64, 64, dropout)
@@ -188,9 +188,9 @@ OWN_BINDINGS = {
 
 @every_ablation
 def test_an_ablation_differs_from_base_in_what_the_table_says_and_in_nothing_else(row):
-    configure_experiment("gin/base_ende.gin", [])
+    configure("gin/base_ende.gin")
     base = bindings()
-    configure_experiment(gin_file(row), [])
+    configure(gin_file(row))
     own = bindings()
     assert {name: value for name, value in own.items() if base.get(name) != value} == (
         OWN_BINDINGS[row.name]
@@ -206,7 +206,7 @@ def test_an_ablation_differs_from_base_in_what_the_table_says_and_in_nothing_els
     ("name", "d_model", "tokens"), [("base", 512, 32768), ("big", 1024, 16384)]
 )
 def test_tensor2tensor_s_later_recipe(name, d_model, tokens):
-    configure_experiment(f"gin/t2t_{name}_ende.gin", [])
+    configure(f"gin/t2t_{name}_ende.gin")
     config = LayerConfig()
     assert (config.d_model, config.normalization) == (d_model, "pre")
     assert (config.attention_dropout, config.relu_dropout) == (0.1, 0.1)
@@ -219,23 +219,11 @@ def test_tensor2tensor_s_later_recipe(name, d_model, tokens):
     assert bound("Batches.tokens_per_batch") == tokens
 
 
-def test_english_to_french_has_its_own_corpus_and_vocabulary():
-    for name in ("base", "big"):
-        configure_experiment(f"gin/{name}_enfr.gin", [])
-        assert bound("TfdsCorpus.name") == "wmt14_translate/fr-en"
-        assert bound("TfdsCorpus.target_language") == "fr"
-        assert SubwordTraining().vocab_size == 32_000
-        configure_experiment(f"gin/{name}_ende.gin", [])
-        assert bound("TfdsCorpus.name") == "wmt14_translate/de-en"
-        assert bound("TfdsCorpus.target_language") == "de"
-        assert SubwordTraining().vocab_size == 37_000
-
-
 def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
     for name, language in (("base_ende", "de"), ("big_enfr", "fr")):
-        configure_experiment(f"gin/{name}.gin", [])
+        configure(f"gin/{name}.gin")
         line = ["Das ist ein so-genannter „Test“."]
-        scores = evaluate(line, line, line)
+        scores = EvaluationSettings().score(line, line, line)
         assert [score.name for score in scores] == ["BLEU", "chrF", PAPER_BLEU]
         assert f"moses:{language}" in scores[2].signature
 
@@ -245,7 +233,7 @@ def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
     [("parsing_wsj", 16_000, 0.2, 16_000), ("parsing_semi_supervised", 32_000, 0.1, 4000)],
 )
 def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
-    configure_experiment(f"gin/{name}.gin", [])
+    configure(f"gin/{name}.gin")
     config = LayerConfig()
     assert (bound("Transformer.num_layers"), config.d_model) == (4, 1024)
     # "All other parameters remained unchanged from the ... base translation model."
@@ -263,19 +251,8 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     assert rate(warmup) == pytest.approx(0.5 * (1024 * warmup) ** -0.5, rel=1e-5)
     assert bound("prepare.max_length") == 512
     line = "S NP NN /NP VP VBZ /VP /S"
-    names = [score.name for score in evaluate([line], [line], [line])]
+    names = [score.name for score in EvaluationSettings().score([line], [line], [line])]
     assert names == ["bracket F1", "strict bracket F1", "share of trees"]
-
-
-def test_multi30k_has_its_protocol_s_numbers():
-    configure_experiment("gin/multi30k_tiny.gin", [])
-    config = LayerConfig()
-    assert (config.d_model, config.d_ff, config.num_heads, config.dropout) == (128, 256, 4, 0.3)
-    assert config.initialization == "fairseq"
-    assert bound("Transformer.num_layers") == 4
-    assert rate(2000) == pytest.approx(0.005)
-    assert np.isclose(rate(8000), 0.0025)
-    assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (5, 1.0)
 
 
 OWN_TEXT = """
@@ -289,18 +266,5 @@ def test_an_included_experiment_with_one_s_own_text_is_whole(tmp_path):
     path = tmp_path / "mine.gin"
     for name in ("quickstart", "multi30k_tiny", "base", "big"):
         path.write_text(f"include 'gin/{name}.gin'\nSubwordTraining.vocab_size = 4000\n{OWN_TEXT}")
-        configure_experiment(path, [], needed=CALLED)
+        read(path)
         assert rows() == 4000
-
-
-def test_a_user_may_run_from_anywhere(tmp_path, monkeypatch):
-    gin_file = "gin/ablations/c_2_layers.gin"
-    configure(gin_file, [], CALLED)
-    expected = gin.config_str()
-    monkeypatch.chdir(tmp_path)
-    configure(CHECKOUT / gin_file, [], CALLED)
-    assert gin.config_str() == expected
-    Path("mine.gin").write_text(f"include '{gin_file}'\n")
-    for name in (gin_file, gin_file.removeprefix("gin/"), "mine.gin"):
-        configure(name, [], CALLED)
-        assert gin.config_str() == expected

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from t2t_repro.__main__ import VERBS
+from t2t_repro.__main__ import COMMANDS
 from tests.oracle import oracle_folder
 from tests.processes import CHECKOUT
 
@@ -111,7 +111,7 @@ def test_from_data_to_a_servable_by_the_installed_commands(installed, tmp_path):
 
 def test_the_verbs_are_listed(installed, tmp_path):
     listed = run(installed, tmp_path, "t2t-repro")
-    assert [line.split()[0] for line in listed.splitlines()[2:]] == list(VERBS)
+    assert [line.split()[0] for line in listed.splitlines()[2:]] == list(COMMANDS)
 
 
 def test_all_experiments_are_there(installed):

@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from make_work import subword_model
 from t2t_repro.data.batch_shapes import capacity_needed
 from t2t_repro.decoding.batch_plan import one_core_a_batch
-from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.kernels.gpu import has_gpu
 from t2t_repro.model.loss import CrossEntropy
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
-from t2t_repro.training.devices import use_xla
-from t2t_repro.training.optimizer import adam
-from t2t_repro.training.train_step import StepSettings, TrainStep
+from t2t_repro.training.settings import StepSettings, adam
+from t2t_repro.training.train_step import TrainStep
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from work import LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, ROWS, Batch, ModelSize
 
@@ -40,7 +40,7 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     model = random_model(size, dtype)
     optimizer = adam(LEARNING_RATE)
     settings = StepSettings(CrossEntropy(LABEL_SMOOTHING))
-    step = TrainStep(model, optimizer, settings, seed=1, jit_compile=use_xla())
+    step = TrainStep(model, optimizer, settings, seed=1, jit_compile=has_gpu())
     number = 0
 
     def train(batch: Batch) -> float:
@@ -169,8 +169,8 @@ class _FixedLength(BeamSearch):
         cache: Cache,
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
-        n_best: int | tf.Tensor = 1,
-        constraints: DecodingConstraints | None = None,
+        n_best: int | tf.Tensor,
+        constraints: DecodingConstraints,
     ) -> SearchResult:
         """Decodes a batch of sentences; `limits` and `max_steps` are ignored."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)

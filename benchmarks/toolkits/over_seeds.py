@@ -13,13 +13,13 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.evaluation.scores import Score, Segments
-from t2t_repro.evaluation.significance import Resampling
+from t2t_repro.evaluation.significance import compare
 
 FACTS = "facts.json"
 """Lies beside the translations of a training that is done: what is known of it."""
 
-_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
-"""97.5 % points of Student's distribution, from one degree of freedom on."""
+T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""The 97.5 % points of Student's distribution, by degrees of freedom from 1."""
 
 Counts = dict[str, NDArray]
 """By the name of a seed's folder: what a metric counts, [sentence, counted]."""
@@ -82,7 +82,7 @@ def _folders(of_toolkit: Path) -> list[Path]:
 def _mean(values: Sequence[float]) -> str:
     if len(values) == 1:
         return f"{values[0]:.2f}"
-    half_width = _STUDENT[len(values) - 2] * statistics.stdev(values) / len(values) ** 0.5
+    half_width = T_QUANTILES[len(values) - 2] * statistics.stdev(values) / len(values) ** 0.5
     return f"{statistics.mean(values):.2f} ± {half_width:.2f}"
 
 
@@ -93,7 +93,7 @@ def _difference(metric: Any, one: Counts, other: Counts) -> str:
     sums = [np.sum([counts[seed] for seed in seeds], axis=0) for counts in (other, one)]
     # The second is compared with the first.
     scores = [Score("", _score(metric, each), segments=Segments(metric, each, [])) for each in sums]
-    p_value = Resampling().compare(scores)[1].p_value
+    p_value = compare(scores)[1].p_value
     return f"{scores[1].value - scores[0].value:+.2f} (p {p_value:.3f})"
 
 

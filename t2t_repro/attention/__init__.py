@@ -1,1 +1,1 @@
-"""Who attends to whom."""
+"""Attention weights of a sentence pair, as a page and as pictures."""

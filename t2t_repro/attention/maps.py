@@ -1,10 +1,12 @@
-"""Attention weights of one sentence pair, as in the paper's figures 3 to 5, and a page of them."""
+"""Attention weights of one sentence pair, as in the paper's figures 3 to 5: a page and pictures."""
 
+import importlib.util
+import io
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +16,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # A browser cannot draw more at once, nor can anyone read it.
 MAX_SUBWORDS = 128
@@ -25,6 +30,25 @@ _SCALE = 1000
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _PLACE = "__DATA__"
+
+
+# Of pictures; lengths are in inches.
+CELL = 0.12
+"""Size of a cell: fits letters of 6.5 points."""
+_SMALLEST_NAMED_CELL = 0.075
+_MARGIN = 0.35
+_TITLE = 0.3
+_SMALLEST_PANEL = 1.2
+_DOTS_PER_INCH = 120
+
+_POINTS = 54
+"""Size of a cell's letters in points, by the cell's size: three quarters of it."""
+
+_LETTER = 0.47
+"""Width of a letter, by the cell's size."""
+
+_LONGEST_LABEL = 16
+_MOST_COLUMNS = 4
 
 
 class AttentionWeights(NamedTuple):
@@ -48,8 +72,8 @@ class AttentionMap(NamedTuple):
     Attributes:
         kind: "encoder", "decoder" or "cross".
         title: of the map.
-        query_name: says what the queries are.
-        key_name: says what the keys are.
+        query_name: what the queries are.
+        key_name: what the keys are.
         queries: the subword at each query; in the decoder, the predicted one.
         keys: the subword that is read at each key.
         weights: [layers, heads, query_length, key_length].
@@ -67,39 +91,24 @@ class AttentionMap(NamedTuple):
 def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) -> AttentionWeights:
     """Computes the attention weights of sentence pairs, as in training but without dropout.
 
-    Args:
-        model: the Transformer.
-        source: [batch, source_length], token ids, PAD after the end.
-        target: [batch, target_length], token ids, PAD after the end.
+    Source and target are ids [batch, length], PAD after the end.
     """
-    stacks = model.encoder.layers, model.decoder.layers
+    encoder, decoder = model.encoder.layers, model.decoder.layers
     kinds = (
-        [layer.self_attention for layer in stacks[0]],
-        [layer.self_attention for layer in stacks[1]],
-        [layer.memory_attention for layer in stacks[1]],
+        [layer.self_attention for layer in encoder],
+        [layer.self_attention for layer in decoder],
+        [layer.memory_attention for layer in decoder],
     )
     with ExitStack() as stack:
-        recorded = [[stack.enter_context(recorded_by(one)) for one in kind] for kind in kinds]
+        recorded = [[stack.enter_context(recorded_by(layer)) for layer in kind] for kind in kinds]
         model.decode(target, model.encode(source), source)
-    return AttentionWeights(*(_as_array([one for (one,) in kind]) for kind in recorded))
-
-
-def _as_array(layers: Sequence[tf.Tensor]) -> NDArray[np.float32]:
-    return np.stack([tf.cast(weights, tf.float32).numpy() for weights in layers])
+    return AttentionWeights(
+        *(np.stack([tf.cast(weights, tf.float32) for (weights,) in kind]) for kind in recorded)
+    )
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
-    """Encodes a sentence as for translation, and checks its length.
-
-    Args:
-        name: of the sentence, for the error.
-        sentence: a text.
-        model: limits the length if its positions are learned.
-        subwords: of the sentence's side.
-
-    Raises:
-        UserError: the sentence has more subwords than a map can show.
-    """
+    """Encodes a sentence as for translation; a UserError says that it is too long for a map."""
     (ids,) = subwords.encode([sentence.strip()])
     limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
     if len(ids) > limit:
@@ -118,17 +127,12 @@ class PairAttention:
         subwords: the subword models of source and target.
         source: a sentence.
         target: its translation; an empty one is EOS alone.
-
-    Raises:
-        UserError: the source is empty, or one of the two is too long.
     """
 
     def __init__(self, model: Transformer, subwords: SubwordPair, source: str, target: str) -> None:
         self._model = model
         self._source = ids_to_show("source", source, model, subwords.source)
         self._target = ids_to_show("target", target, model, subwords.target)
-        if len(self._source) == 1:
-            raise UserError("the source sentence is empty, expected text to look at.")
         self._source_labels = subwords.source.labels(self._source)
         self._target_labels = subwords.target.labels(self._target)
 
@@ -149,36 +153,102 @@ class PairAttention:
         ]  # fmt: skip
 
 
-class Heading(NamedTuple):
-    """The lines above the maps.
-
-    Attributes:
-        model: path of the checkpoint.
-        source: the sentence.
-        target: its translation.
-        target_origin: says whose translation it is.
-    """
-
-    model: str
-    source: str
-    target: str
-    target_origin: str
-
-
-def as_html(maps: Sequence[AttentionMap], heading: Heading) -> str:
-    """Returns the page with maps.
-
-    Text reaches the page as JSON and then as text nodes: nothing in it is markup.
+def as_html(
+    maps: Sequence[AttentionMap], model: str, source: str, target: str, target_origin: str
+) -> str:
+    """Returns a page with maps. Text reaches it as JSON, then as text nodes: none is markup.
 
     Args:
-        maps: of one model.
-        heading: of the page.
+        maps: of one sentence pair.
+        model: its name.
+        source: a sentence.
+        target: its translation.
+        target_origin: whose translation it is.
     """
     kinds = [
         {**attention._asdict(), "weights": np.rint(attention.weights * _SCALE).astype(int).tolist()}
         for attention in maps
     ]
-    data = json.dumps({**heading._asdict(), "scale": _SCALE, "kinds": kinds}, separators=(",", ":"))
+    page = {"model": model, "source": source, "target": target, "target_origin": target_origin}
+    data = json.dumps({**page, "scale": _SCALE, "kinds": kinds}, separators=(",", ":"))
     # A script element ends at any "</script", also inside a string.
     data = data.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
     return _TEMPLATE.read_text(encoding="utf-8").replace(_PLACE, data)
+
+
+def check_matplotlib() -> None:
+    """Checks that matplotlib is installed."""
+    if not importlib.util.find_spec("matplotlib"):
+        raise UserError("matplotlib is not installed: pip install '.[plots]' in the checkout.")
+
+
+def layer_picture(attention: AttentionMap, layer: int) -> bytes:
+    """Draws all heads of one layer, counted from 0; returns a PNG file."""
+    weights = attention.weights[layer]
+    heads = [f"head {head + 1}" for head in range(len(weights))]
+    title = f"{attention.title}, layer {layer + 1}"
+    figure = draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, CELL)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
+    return file.getvalue()
+
+
+def draw(
+    attention: AttentionMap,
+    panels: NDArray[np.float32],
+    names: Sequence[str],
+    columns: int,
+    title: str,
+    cell: float,
+) -> "Figure":
+    """Draws panels; outer ones are labelled with subwords.
+
+    Args:
+        attention: whose panels they are.
+        panels: [panels, query_length, key_length].
+        names: of the panels.
+        columns: of panels.
+        title: of the whole.
+        cell: size of a weight's square, in inches; small ones have no labels.
+    """
+    from matplotlib.figure import Figure
+
+    rows = -(-len(panels) // columns)
+    queries, keys = ([_shorten(x) for x in side] for side in (attention.queries, attention.keys))
+    width, height = (max(len(side) * cell, _SMALLEST_PANEL) for side in (keys, queries))
+    if cell < _SMALLEST_NAMED_CELL:
+        queries, keys = [""], [""]
+    left, below = (_MARGIN + max(map(len, side)) * _LETTER * cell for side in (queries, keys))
+    total = (
+        left + columns * (width + _MARGIN) + _MARGIN,
+        below + rows * (height + _TITLE) + _TITLE,
+    )
+    # pyplot would keep every figure in memory.
+    figure = Figure(figsize=total)
+    figure.suptitle(
+        f"{title}: each row ({attention.query_name}) attends to the columns ({attention.key_name})",
+        x=_MARGIN / total[0], y=1 - 0.5 * _TITLE / total[1], ha="left", va="center", fontsize=9,
+    )  # fmt: skip
+    for number, (panel, name) in enumerate(zip(panels, names, strict=True)):
+        row, column = divmod(number, columns)
+        x = left + column * (width + _MARGIN)
+        y = below + (rows - 1 - row) * (height + _TITLE)
+        axis = figure.add_axes(
+            (x / total[0], y / total[1], width / total[0], height / total[1]), title=name
+        )
+        axis.title.set_fontsize(8)
+        axis.imshow(panel, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        style = {"fontsize": _POINTS * cell, "parse_math": False}  # "$" does not begin a formula.
+        _label(axis.yaxis, queries if column == 0 else [], style)
+        is_lowest = number + columns >= len(panels)
+        _label(axis.xaxis, keys if is_lowest else [], style | {"rotation": 90})
+    return figure
+
+
+def _label(axis: Any, names: Sequence[str], style: dict[str, Any]) -> None:
+    axis.set_ticks(range(len(names)), names, **style)
+    axis.set_tick_params(length=0)
+
+
+def _shorten(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"

@@ -1,10 +1,10 @@
-"""The flags that verbs share, and checks of them."""
+"""The flags that commands share, and checks of them."""
 
 import importlib.util
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,34 +29,33 @@ class _Path(flags.ArgumentParser[str]):
         return os.path.expanduser(argument)
 
 
-def define_path(name: str, default: str | None, help_text: str, is_required: bool = False) -> None:
+def define_path(name: str, help_text: str, is_required: bool = False) -> None:
     """Defines a flag for a file or directory."""
-    serializer = flags.ArgumentSerializer[str]()
-    flags.DEFINE(_Path(), name, default, help_text, serializer=serializer, required=is_required)
+    flags.DEFINE(_Path(), name, None, help_text, required=is_required)
 
 
 def define_paths(name: str, help_text: str, is_required: bool = False) -> None:
     """Defines a flag for a file or directory that can be given several times."""
     default: list[str] | None = None if is_required else []
-    serializer = flags.ArgumentSerializer[str]()
-    flags.DEFINE_multi(_Path(), serializer, name, default, help_text, required=is_required)
+    text = flags.ArgumentSerializer[str]()
+    flags.DEFINE_multi(_Path(), text, name, default, help_text, required=is_required)
 
 
 def define_experiment() -> None:
-    """Defines the flags of the verbs that read an experiment's gin file."""
-    define_path("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", True)
+    """Defines the flags of the commands that read an experiment's gin file."""
+    define_path("gin_file", "The experiment, e.g. gin/base_ende.gin.", True)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
-    define_path("data_dir", None, "For data; runs/<experiment>/data by default.")
+    define_path("data_dir", "For data; runs/<experiment>/data by default.")
 
 
-def default_directory(name: str) -> Path:
-    """Returns the default place of an experiment's "data" or "model"."""
-    return Path("runs") / Path(FLAGS.gin_file).stem / name
+def run_directory(name: str) -> Path:
+    """Returns --data_dir or --model_dir, or its default."""
+    return Path(FLAGS[name].value or f"runs/{Path(FLAGS.gin_file).stem}/{name[:-4]}")
 
 
 def define_trained_model(is_required: bool = True) -> None:
-    """Defines the flags of the verbs that use a trained model."""
-    define_model_dir(is_required)
+    """Defines the flags of the commands that use a trained model."""
+    define_path("model_dir", "The model directory of a training run.", is_required)
     define_loading()
 
 
@@ -68,11 +67,6 @@ def define_loading() -> None:
     flags.DEFINE_string("checkpoint", None, kinds)
 
 
-def define_model_dir(is_required: bool = True) -> None:
-    """Defines --model_dir."""
-    define_path("model_dir", None, "The model directory of a training run.", is_required)
-
-
 def define_import() -> None:
     """Defines --import, for modules of the user's that a model needs."""
     flags.DEFINE_multi_string(
@@ -82,13 +76,8 @@ def define_import() -> None:
     )
 
 
-def named_modules() -> list[str]:
-    """Returns the modules that --import names; the flag's name is a word of Python's."""
-    return flags.FLAGS["import"].value or []
-
-
 def define_ensemble() -> None:
-    """Defines --ensemble, for the verbs that can use several models."""
+    """Defines --ensemble, for the commands that can use several models."""
     define_paths(
         "ensemble",
         "The model directory of another model with the same subwords; all score together, by mean "
@@ -97,7 +86,7 @@ def define_ensemble() -> None:
 
 
 def define_split() -> None:
-    """Defines the flags of the verbs that can translate sentence by sentence."""
+    """Defines the flags of the commands that can translate sentence by sentence."""
     flags.DEFINE_bool("split_sentences", False, "Translate each sentence of a line by itself.")
     code = "Such as de or zh, for --split_sentences; a code unknown to sentencex is split as en."
     flags.DEFINE_string("source_language", "en", code)
@@ -115,49 +104,6 @@ def split_language() -> str | None:
         if FLAGS[name].value != FLAGS[name].default:
             raise UserError(f"--{name} and --split_sentences: expected only one of both.")
     return FLAGS.source_language
-
-
-def check_bindings() -> None:
-    """Imports the modules of --import, and checks the names in --gin_param.
-
-    Raises:
-        UserError: there is no such module or name.
-    """
-    from t2t_repro.config.gin_files import check_before_import, import_modules
-    from t2t_repro.evaluation import scores  # noqa: F401 (for gin)
-
-    import_modules(named_modules())
-    check_before_import(None, FLAGS.gin_param)
-
-
-def check_experiment() -> None:
-    """Checks, without TensorFlow, a gin file and the text that it names.
-
-    Raises:
-        UserError: they cannot be used.
-    """
-    from t2t_repro.config.checks import check_bound, configurable, reached
-    from t2t_repro.config.gin_files import check_before_import, parse
-    from t2t_repro.data import corpora  # noqa: F401 (for gin)
-    from t2t_repro.data.preparation import Preparation, prepare_corpus
-    from t2t_repro.evaluation import scores  # noqa: F401 (for gin)
-
-    check_before_import(FLAGS.gin_file, FLAGS.gin_param)
-    parse(FLAGS.gin_file, FLAGS.gin_param, skip_unknown=True)
-    check_bound(["prepare"])
-    is_known = all(one.is_macro or configurable(one.name) for one in reached(["prepare"]))
-    if is_known and is_alone():
-        prepare_corpus(Preparation().corpus, data_directory())
-
-
-def is_alone() -> bool:
-    """Returns whether no other process trains with this one; see `training.workers`."""
-    return not os.environ.get("TF_CONFIG") and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1"
-
-
-def data_directory() -> Path:
-    """Returns --data_dir, or its default."""
-    return Path(FLAGS.data_dir or default_directory("data"))
 
 
 def find_checkpoint(model_dir: str | None = None) -> str:
@@ -195,26 +141,33 @@ def load_translator(
     precision: str | None = None,
     ensemble: Sequence[str] = (),
     model_dir: str | None = None,
+    others: Sequence[Callable[..., Any]] = (),
 ) -> "Translator":
     """Loads the model of the flags of `define_trained_model`, to decode a batch on each core.
 
+    Its settings are read, and mistakes in them reported, before TensorFlow is imported.
+
     Args:
         checkpoint: of `find_checkpoint`.
-        precision: see `experiment.load_translator`.
-        ensemble: of --ensemble, if the verb has it.
+        precision: see `ModelDirectory.new_model`.
+        ensemble: of --ensemble, if the command has it.
         model_dir: another one than --model_dir.
+        others: see `read_settings`.
     """
-    others = [(path, find_checkpoint(path)) for path in ensemble]
-    path = model_dir or FLAGS.model_dir
-    check_bindings()
-    import_tensorflow()
     from t2t_repro.decoding import loading
+    from t2t_repro.runs.model_directory import ModelDirectory
+
+    members = [
+        (ModelDirectory(model_dir or FLAGS.model_dir), checkpoint),
+        *((ModelDirectory(path), find_checkpoint(path)) for path in ensemble),
+    ]
+    directory, _ = members[0]
+    settings = loading.read_settings(directory, FLAGS.gin_param, getattr(FLAGS, "import"), others)
+    import_tensorflow()
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 
     one_core_a_batch()
-    translator = loading.load_translator(
-        path, FLAGS.gin_param, checkpoint, precision, others, named_modules()
-    )
+    translator = loading.load(members, settings, precision)
     translator.tags.log()
     return translator
 
@@ -227,7 +180,7 @@ def decoding_settings(
     Args:
         translator: of `load_translator`.
         checkpoint: of `find_checkpoint`.
-        flag_names: the verb's own flags that matter, besides its files.
+        flag_names: the command's own flags that matter, besides its files.
     """
     import gin
 
@@ -245,7 +198,7 @@ def decoding_settings(
 
 
 def check_new(flag: str, may_exist: bool = False) -> None:
-    """Checks that a flag's directory can be made, and is missing or empty.
+    """Checks that a flag's directory is missing or empty.
 
     Args:
         flag: its name.
@@ -257,19 +210,6 @@ def check_new(flag: str, may_exist: bool = False) -> None:
     path = Path(str(FLAGS[flag].value))
     if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not may_exist)):
         raise UserError(f"--{flag}={path} exists, expected a new directory: give another.")
-    parent = next(one for one in (path, *path.absolute().parents) if one.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise UserError(f"--{flag}={path}: {parent} cannot be written to: give another directory.")
-
-
-def check_model_name() -> None:
-    """Checks that --model_name can be part of a URL.
-
-    Raises:
-        UserError: it cannot.
-    """
-    if not re.fullmatch(r"[\w.-]+", FLAGS.model_name, re.ASCII):
-        raise UserError(f"--model_name={FLAGS.model_name}: expected letters, digits, '_-.' only.")
 
 
 def check_extra(extra: str, *modules: str) -> None:

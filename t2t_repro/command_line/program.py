@@ -1,6 +1,6 @@
 """How a command line runs: a user's mistake is one line and status 2.
 
-A verb calls `import_tensorflow` after all checks that need none: nobody waits for a mistake.
+A command calls `import_tensorflow` after all checks that need none, so mistakes are reported soon.
 """
 
 import gc
@@ -23,24 +23,24 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 # Before the import of TensorFlow: only errors of its C++ code; without a GPU these are about CUDA.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
 
+# Modules whose messages are not shown.
 _LIBRARIES = re.compile(r"[/\\](tensorflow[/\\]python|sacrebleu)[/\\]")
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Parses the flags and runs `main`.
+    """Parses the flags, runs `main` and ends the process with a status.
 
-    A `UserError`, or an error of the disk, becomes one line on standard error and status 2; Ctrl-C
-    becomes status 130. Any other exception is a bug: it keeps its traceback, and status 1.
+    0: `main` has returned, or the reader of its output has closed the pipe, as `head` does.
+    2: a `UserError`, or an error of the disk; it becomes one line on standard error.
+    130: Ctrl-C.
+    1: any other exception. It is a bug and keeps its traceback.
 
     Args:
         main: the program; it reads absl.flags.FLAGS.
     """
 
-    def guarded(argv: Sequence[str]) -> None:
-        logging.set_verbosity(logging.INFO)
-        handler = logging.get_absl_handler().python_handler
-        handler.setStream(AboveBars())
-        handler.addFilter(lambda record: not _LIBRARIES.search(record.pathname))
+    def run_and_report_errors(argv: Sequence[str]) -> None:
+        _set_up_logging()
         if len(argv) > 1:
             _fail(f"received the argument {argv[1]!r}, expected flags only: see --help.")
         try:
@@ -52,27 +52,36 @@ def run(main: Callable[[], None]) -> NoReturn:
             print("interrupted", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            # The reader of the output has gone, as `head` does: more output is dropped.
+            # Python writes its buffer at exit: without this, that would fail too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             if reason := storage_error(error):
                 _fail(f"{reason}: fix that, then give the same command again.")
             raise
 
-    # An installed command starts another module than the verb's, whose --help it shows.
+    # An installed command starts another module than its own, whose --help it shows.
     sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
     for module in (f"{__package__}.flags", main.__module__):
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
             # Flags that can be given several times collect their values.
             flag.allow_overwrite = False
-    app.run(guarded, flags_parser=_parse_flags)
+    app.run(run_and_report_errors, flags_parser=_parse_flags)
+
+
+def _set_up_logging() -> None:
+    """Logs to standard error from level INFO on, without the messages of libraries."""
+    logging.set_verbosity(logging.INFO)
+    handler = logging.get_absl_handler().python_handler
+    handler.setStream(AboveBars())
+    # They report inner steps, such as each part of a SavedModel that is written: noise to users.
+    handler.addFilter(lambda record: not _LIBRARIES.search(record.pathname))
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow, in two thirds of the usual time, and without its remarks.
+    """Imports TensorFlow, in two thirds of the usual time, and without its messages.
 
-    No environment variable keeps back what it says of oneDNN and of missing GPUs.
+    No environment variable suppresses those about oneDNN and missing GPUs, so stderr is redirected.
     """
     if "tensorflow" in sys.modules:
         return

@@ -1,16 +1,26 @@
-"""Reads and writes text line by line, and asks for it at a terminal."""
+"""Text by lines: reads, checks and writes it, asks for it, and works on long files block by block.
 
+Finished blocks are appended to `<output>.partial`: a JSON line with settings, a checksum of the
+input, and outputs. The same command, given again after a kill, skips the blocks that are there.
+"""
+
+import hashlib
+import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from absl import flags
 
-from t2t_repro.data.line_files import COMPRESSED, read_lines
+from t2t_repro.data.line_files import COMPRESSED, check_line_counts, read_lines
+from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError
-from t2t_repro.files import naming, whole_file
+from t2t_repro.files import exclusive_lock, naming, whole_file
+from t2t_repro.progress import Progress
 
 _INPUTS = {"input", "prefix", "source", "target", "reference", "translations", "baseline"}
 _OUTPUTS = {"output", "alignments"}
@@ -30,12 +40,9 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
     Args:
         path: of the file; None or "-" for standard input.
         flag: that gave the path, for errors.
-
-    Raises:
-        UserError: the file cannot be read (see `read_lines`), or standard input is two texts.
     """
     file = file_path(path)
-    names = [f"--{name}" for name, one in _named_files() if one == _STANDARD_INPUT]
+    names = [f"--{name}" for name, named in _named_files() if named == _STANDARD_INPUT]
     if not file and len(names) > 1:
         raise UserError(f"{' and '.join(names)} are standard input, expected one: give a file.")
     yield from read_lines(Path(file) if file else None, named_input(path, flag))
@@ -84,19 +91,12 @@ def check_output(flag: str = "output") -> None:
 
     Args:
         flag: that names the file; without a value there is nothing to check.
-
-    Raises:
-        UserError: the path is not a file, its directory is missing or read-only, its name says a
-            compression that is not written, or another flag names the same file.
     """
     if not (path := flags.FLAGS[flag].value) or (path == "-" and flag == "output"):
         return
-    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-        raise UserError(f"--{flag}={path}: expected a file, or a new one.")
-    if not os.access(os.path.dirname(path) or ".", os.W_OK):
+    is_special = path == "-" or (os.path.exists(path) and not os.path.isfile(path))
+    if is_special or not os.access(os.path.dirname(path) or ".", os.W_OK):
         raise UserError(f"--{flag}={path}: expected a file in a directory that can be written to.")
-    if path.lower().endswith((".zip", ".zst", ".7z")):
-        raise UserError(f"--{flag}={path}: expected a text, or one in {', '.join(COMPRESSED)}.")
     for name, other in _named_files():
         if name != flag and _identity(other) == _identity(path):
             raise UserError(f"--{flag}={path} is the file of --{name} too: give another one.")
@@ -112,19 +112,18 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def written(
-    number: int, translations: Iterable[tuple[str, float, bool]], scores: bool
-) -> Iterator[str]:
+def written(number: int, translations: Iterable[Translation], scores: bool) -> Iterator[str]:
     """Yields the output lines of an input line.
 
     Args:
         number: of the input line, from 1.
-        translations: text, score, and whether it is finished, of each.
+        translations: of the line.
         scores: adds the number and the score, separated by tabs, and marks what is unfinished.
     """
-    for text, score, finished in translations:
-        row = f"{number}\t{score:.4f}\t{one_line(text)}" + "\tunfinished" * (not finished)
-        yield row if scores else one_line(text)
+    for translation in translations:
+        text = one_line(translation.text)
+        mark = "\tunfinished" * (not translation.finished)
+        yield f"{number}\t{translation.score:.4f}\t{text}{mark}" if scores else text
 
 
 def converse(translated: Callable[[Sequence[str]], Iterable[str]]) -> None:
@@ -141,3 +140,171 @@ def converse(translated: Callable[[Sequence[str]], Iterable[str]]) -> None:
     with suppress(EOFError):
         while (line := input("source> ")).strip():
             print(*translated([line]), sep="\n")
+
+
+# Enough for batches of similar length. A block ends sooner where lines are long.
+_LINES, _CHARACTERS = 4096, 2**22
+
+
+class Block(NamedTuple):
+    """Lines that are worked on together.
+
+    Attributes:
+        first: number of the first line, from 1.
+        texts: the lines of each input, by the flag that gave it; all have the same number.
+    """
+
+    first: int
+    texts: Mapping[str, Sequence[str]]
+
+
+Outputs = Mapping[str, Sequence[str]]
+"""The lines of each output, by the flag that names its file."""
+
+
+def work_in_blocks(
+    stage: str,
+    inputs: Mapping[str, str | None],
+    outputs: Mapping[str, str | None],
+    settings: Callable[[], Mapping[str, Any]],
+    work: Callable[[Block], Outputs],
+    total: int | None = None,
+) -> None:
+    """Reads inputs, works on their blocks, and writes outputs.
+
+    Args:
+        stage: for the progress, e.g. "translate".
+        inputs: paths of texts that belong together line by line, by flag; see `stream_input`.
+        outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
+        settings: returns all but the inputs that determines the outputs, by the names that errors
+            give them; called if there is an output file.
+        work: computes the outputs of a block.
+        total: number of lines, if known; see `count_lines`.
+
+    Raises:
+        UserError: an input is unusable, or the partial file belongs to another command.
+    """
+    blocks = read_blocks(inputs)
+    if not (output := file_path(outputs["output"])):
+        with Progress(stage, 0, total, "lines") as progress:
+            for block in blocks:
+                for lines in work(block).values():
+                    write_output(lines, None)
+                progress.advance(_length(block))
+        return
+    path = Path(output)
+    lock = path.with_name(f".{path.name}.lock")
+    with exclusive_lock(lock, f"--output={output}", "give another --output"):
+        partial = _PartialFile(Path(f"{output}.partial"), settings())
+        done = partial.skip(blocks)
+        with Progress(stage, done, total, "lines") as progress:
+            for block in blocks:
+                partial.append(block, work(block))
+                progress.advance(_length(block))
+        # --output last: once it exists, so do the others.
+        for flag, place in reversed([*outputs.items()]):
+            write_output(partial.lines(flag), place)
+        partial.path.unlink(missing_ok=True)
+
+
+class _PartialFile:
+    """The file of finished blocks; it exists once there is one.
+
+    Args:
+        path: of the file.
+        settings: see `work_in_blocks`.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path = path
+        self._settings = json.loads(json.dumps(settings))
+        if path.exists():
+            with path.open("r+b") as file:
+                # A killed process may have written a part of a line.
+                file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
+
+    def skip(self, blocks: Iterator[Block]) -> int:
+        """Skips the blocks that are finished, and returns how many lines these are."""
+        lines = 0
+        for record in self._records():
+            block = next(blocks, None)
+            settings = self._settings_of(block)
+            begun = record.get("settings", {})
+            if differing := [name for name in settings if begun.get(name) != settings[name]]:
+                raise UserError(
+                    f"{self.path} was begun with other settings ({', '.join(differing)}): give the "
+                    f"same command to go on, or delete {self.path} to begin again."
+                )
+            lines += _length(block)
+        return lines
+
+    def append(self, block: Block, outputs: Outputs) -> None:
+        """Appends a finished block."""
+        record = {"settings": self._settings_of(block), "outputs": outputs}
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def lines(self, flag: str) -> Iterator[str]:
+        """Yields the lines of an output."""
+        for record in self._records():
+            yield from record["outputs"][flag]
+
+    def _records(self) -> Iterator[Any]:
+        if self.path.exists():
+            with self.path.open(encoding="utf-8") as file:
+                yield from map(json.loads, file)
+
+    def _settings_of(self, block: Block | None) -> dict[str, Any]:
+        """Returns all that determines the outputs of a block."""
+        text = json.dumps(block and block.texts)
+        return self._settings | {"the input": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
+    """Yields the blocks of inputs that belong together line by line; see `work_in_blocks`.
+
+    Where a block ends depends on the lines alone.
+    """
+    rows = zip_longest(*(stream_input(path, flag) for flag, path in inputs.items()))
+    first = 1
+    while block := list(_take(rows)):
+        columns = dict(zip(inputs, map(list, zip(*block, strict=True)), strict=True))
+        for flag, lines in columns.items():
+            if None in lines:
+                raise UserError(
+                    f"{named_input(inputs[flag], flag)} has {first - 1 + lines.index(None)} lines, "
+                    "expected as many as the other input has: line n belongs to line n."
+                )
+        yield Block(first, columns)
+        first += len(block)
+
+
+def _take(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    characters = 0
+    for row in islice(rows, _LINES):
+        yield row
+        characters += sum(len(line or "") for line in row)
+        if characters > _CHARACTERS:
+            return
+
+
+def count_lines(inputs: Mapping[str, str | None]) -> int | None:
+    """Counts the lines of all files, before hours of work.
+
+    Args:
+        inputs: see `work_in_blocks`.
+
+    Returns:
+        their number, or None if no input is a file.
+    """
+    counts = {
+        named_input(path, flag): sum(1 for _ in stream_input(path, flag))
+        for flag, path in inputs.items()
+        if file_path(path) and (os.path.isfile(str(path)) or not os.path.exists(str(path)))
+    }
+    check_line_counts(counts)
+    return next(iter(counts.values()), None)
+
+
+def _length(block: Block | None) -> int:
+    return len(next(iter(block.texts.values()))) if block else 0

@@ -1,115 +1,173 @@
-"""What gin binds, checked before anything is computed; differences of two configurations."""
+"""Checks what gin binds before anything is computed: values, what is missing, what is not used."""
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import gin
 
-from t2t_repro.config.gin_text import Reference, bindings_in, owner_of, references_in
-from t2t_repro.config.values import check_value, constructor_of, hints_of, short
+from t2t_repro.config.gin_text import Reference, owner_of, references_in
+from t2t_repro.config.values import (
+    check_value,
+    constructor_of,
+    hints_of,
+    name_of_configurable,
+    short,
+)
 from t2t_repro.errors import UserError
 
 
-def check_values() -> None:
-    """Compares the literals that are bound with the annotations of their parameters.
+def check_values(bound: Mapping[str, Any]) -> None:
+    """Compares literals with the annotations of their parameters, and looks for all macros.
 
     Constructors compare what references and macros become.
 
+    Args:
+        bound: what gin binds, by name.
+
     Raises:
-        UserError: a parameter does not take its value.
+        UserError: a parameter does not take its value, or a macro is not bound.
     """
-    for name, value in bindings_in(gin.config_str()).items():
+    for name, value in bound.items():
+        for reference in references_in(value):
+            if reference.is_macro and reference[1:] not in bound:
+                raise UserError(f"{name} is {value!r}, but {reference[1:]} is not bound.")
         if "." in name and not any(references_in(value)):
             hints = hints_of(gin.get_configurable(owner_of(name)))
             check_value(name, value, hints.get(name.rsplit(".", 1)[-1], Any))
 
 
-def check_read(own: Collection[str], roots: Collection[str]) -> None:
+def check_read(
+    own: Collection[str], bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]
+) -> None:
     """Checks that something reads what the user binds.
 
     Args:
         own: names of the user's bindings.
-        roots: names of the configurables that the program calls by itself.
+        bound: what gin binds, by name.
+        roots: what the program calls by itself: configurables, or dataclasses of them.
 
     Raises:
         UserError: nothing would read a binding.
     """
-    found = reached(roots)
-    if unread := sorted(name for name in own if not _is_read(name, found)):
+    used = _reached(bound, roots)
+    names = {reference.name for reference in used}
+    unread = []
+    for name in own:
+        parameter = name.split("/")[-1]
+        # A call without a scope may be in any scope that its caller has.
+        scope = name.removesuffix(parameter)
+        is_called = owner_of(name) in names and any(one.scope.startswith(scope) for one in used)
+        if not (is_called if "." in parameter else f"%{name}" in used):
+            unread.append(name)
+    if unread:
         raise UserError(
-            f"gin binds {', '.join(unread)}, but nothing in this run would read it: delete the "
-            "line, or bind what uses it (as train or prepare do)."
+            f"gin binds {', '.join(sorted(unread))}, but nothing in this run would read it: delete "
+            "the line, or bind what uses it (as train or prepare do)."
         )
 
 
-def check_bound(needed: Collection[str], given: Collection[str] = ()) -> None:
-    """Checks that a run finds what it needs.
-
-    Args:
-        needed: names of the configurables that the program calls by itself.
-        given: names of parameters that the program passes.
+def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> None:
+    """Checks that a run finds what it needs; see `check_read`.
 
     Raises:
         UserError: a parameter without a default is not bound.
     """
-    bound = {*bindings_in(gin.config_str()), *given}
-    for reference in sorted(reached(needed)):
-        for name, parameter in parameters_of(reference.name).items():
-            is_required = parameter.default is gin.REQUIRED or (
-                # A function that is passed on uncalled gets the rest from its caller.
-                parameter.default is parameter.empty and reference.endswith("()")
-            )
-            full_name = "/".join((*reference.scope, f"{reference.name}.{name}"))
-            if is_required and not any(_reaches(one, full_name) for one in bound):
+    for reference in sorted(_reached(bound, roots)):
+        for name in _required(reference):
+            needed = f"{reference.name}.{name}"
+            scopes = [one.removesuffix(needed) for one in bound if one.split("/")[-1] == needed]
+            # A call without a scope may be in any scope that its caller has.
+            if not any(not reference.scope or reference.scope.startswith(x) for x in scopes):
+                full_name = reference.scope + needed
                 raise UserError(
                     f"{full_name} is not bound, but this run needs it: add a line "
                     f"'{full_name} = ...' to the gin file, or give it with --gin_param."
                 )
 
 
-def parameters_of(name: str) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a configurable that can be bound; of a macro, none."""
-    if (owner := configurable(name)) is None:
-        return {}
+def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> set[Reference]:
+    """Returns all that roots refer to, directly or not, and the roots' own calls."""
+    values: dict[str, set[Reference]] = {}
+    for name, value in bound.items():
+        values.setdefault(owner_of(name), set()).update(references_in(value))
+    found: set[Reference] = set()
+    newest = {reference for root in roots for reference in _called(root)}
+    while newest:
+        found |= newest
+        newest = {
+            reference
+            for owner in newest
+            for reference in (*values.get(owner.name, ()), *_defaults(owner.name, bound))
+        } - found
+    return found
+
+
+def _defaults(name: str, bound: Collection[str]) -> Iterator[Reference]:
+    """Yields references to the configurables that are defaults of what is not bound."""
+    owner = registered(name)
+    for parameter in parameters_of(owner).values() if owner else ():
+        default = parameter.default
+        if f"{name}.{parameter.name}" in bound:
+            continue
+        for item in default if isinstance(default, tuple) else [default]:
+            if inspect.isfunction(item) and registered(item):
+                yield Reference(f"@{name_of_configurable(item)}")
+    for field in dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ():
+        if f"{name}.{field.name}" not in bound:
+            yield from _called(field.default_factory)
+
+
+def _called(owner: Any) -> Iterator[Reference]:
+    """Yields the call of a configurable; of a plain dataclass, those that its defaults make."""
+    if registered(owner):
+        yield Reference(f"@{name_of_configurable(owner)}()")
+    elif dataclasses.is_dataclass(owner):
+        for field in dataclasses.fields(owner):
+            yield from _called(field.default_factory)
+
+
+def _required(reference: Reference) -> Iterator[str]:
+    """Yields the parameters without a default that gin has to bind."""
+    owner = registered(reference.name)
+    for name, parameter in parameters_of(owner).items() if owner else ():
+        # A function that is passed on uncalled gets the rest from its caller.
+        is_called = reference.endswith("()") and parameter.default is parameter.empty
+        if parameter.default is gin.REQUIRED or is_called:
+            yield name
+
+
+def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a function or a constructor that can be given by name."""
     # Of a class Python would rather show the parameters of __new__, if it has one.
     parameters = [*inspect.signature(constructor_of(owner)).parameters.values()]
-    known = gin.config._inverse_lookup(owner, allow_decorators=True)
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {
-        one.name: one
-        for one in parameters[inspect.isclass(owner) :]
-        if one.kind in named and one.name in (known.allowlist or [one.name])
-        if one.name not in (known.denylist or [])
-    }
+    own = parameters[inspect.isclass(owner) :]
+    return {parameter.name: parameter for parameter in own if parameter.kind in named}
 
 
-def configurable(owner: Any) -> Callable[..., Any] | None:
-    """Returns the configurable of a name or a function; None if there is none."""
+def registered(owner: Any) -> Callable[..., Any] | None:
+    """Returns the configurable of a name, a class or a function; None if there is none."""
     try:
         return gin.get_configurable(owner)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
-def differing_bindings(there: str, now: str) -> list[str]:
-    """Returns what two configurations, as gin prints them, bind differently.
+def known_configurable(name: str, place: str) -> Callable[..., Any]:
+    """Returns the configurable of a name; `place` stands in front of the error.
 
-    Args:
-        there: an earlier one, perhaps with older names.
-        now: the current one.
-
-    Returns:
-        such as "train.seed 1 there, 2 now", sorted by name.
+    Raises:
+        UserError: there is none; close names are listed.
     """
-    before, after = (
-        {name: repr(value) for name, value in bindings_in(text).items()} for text in (there, now)
-    )
-    return [
-        f"{name} {before.get(name, 'not bound')} there, {after.get(name, 'not bound')} now"
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    ]
+    if found := registered(name):
+        return found
+    # gin has no public list of its configurables.
+    known = sorted({selector.rpartition(".")[2] for selector, _ in gin.config._REGISTRY.items()})
+    close = get_close_matches(name, known, cutoff=0.5) or known
+    raise UserError(f"{place}: there is no '{name}'; expected {', '.join(close)}.")
 
 
 def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
@@ -127,45 +185,3 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
         path = f"{name}.{key}" if name else str(key)
         found += differing_values(before.get(key), after.get(key), path)
     return found
-
-
-def reached(roots: Collection[str]) -> set[Reference]:
-    """Returns all that roots refer to, directly or not; a root itself is "@root()"."""
-    bound: dict[str, set[Reference]] = {}
-    values = bindings_in(gin.config_str())
-    for name, value in values.items():
-        bound.setdefault(owner_of(name), set()).update(references_in(value))
-    reached: set[Reference] = set()
-    newest = {Reference(f"@{root}()") for root in roots}
-    while newest:
-        reached |= newest
-        found = set().union(*(bound.get(reference.name, set()) for reference in newest))
-        found |= {
-            Reference(f"@{default.__name__}")
-            for reference in newest
-            for name, parameter in parameters_of(reference.name).items()
-            if f"{reference.name}.{name}" not in values
-            for one in [parameter.default]
-            for default in (one if isinstance(one, tuple) else [one])
-            if inspect.isfunction(default) and configurable(default)
-        }
-        newest = found - reached
-    return reached
-
-
-def _is_read(name: str, reached: Collection[Reference]) -> bool:
-    """Returns whether something that is reached reads a binding.
-
-    A call without a scope may be in any scope that its caller has.
-    """
-    *scope, of = name.split("/")
-    if "." not in of:
-        return any(one.is_macro and list(one.scope) == name.split("/") for one in reached)
-    is_called = any(one.name == owner_of(name) for one in reached)
-    return is_called and any(list(one.scope[: len(scope)]) == scope for one in reached)
-
-
-def _reaches(given: str, needed: str) -> bool:
-    """Returns whether a binding holds for a call in a scope: one of an outer scope, or the same."""
-    (*outer, one), (*scope, other) = given.split("/"), needed.split("/")
-    return one == other and (not scope or scope[: len(outer)] == outer)

@@ -6,17 +6,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gin.config_parser import BindingStatement, ConfigParser, ImportStatement, ParserDelegate
+from gin.config_parser import BindingStatement, ConfigParser, ParserDelegate
 
 from t2t_repro.errors import UserError
 
 _RENAMED = {
+    "GivenSubwords": "ExistingSubwords",
     "Pace": "TrainingSchedule",
     "Pace.report_every": "TrainingSchedule.log_every",
     "TrainStep.slices": "TrainStep.micro_batches",
     "Translator.choose": "Translator.rerank",
+    "Translator.forbid_pad": "ImportedBehaviour.forbid_pad",
+    "Translator.forbidden_ids": "ImportedBehaviour.forbidden_ids",
+    "Translator.max_length_factor": "ImportedBehaviour.max_length_factor",
+    "Translator.renormalize": "ImportedBehaviour.renormalize",
 }
 """Configurables and parameters that older gin files have under another name."""
+
+MOVED = {
+    "NoisedSource": "noised_source",
+    "SubwordDropout": "bpe_dropout",
+    "attention_images": "attention_images",
+}
+"""Modules beside gin files with what was once the package's: older gin files import none."""
 
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
 # Python's own error has an address in memory, and no line number.
@@ -47,28 +59,20 @@ class Reference(str):
         return self.startswith("%")
 
     @property
-    def scope(self) -> tuple[str, ...]:
-        """The scopes in which it is called; a macro is one."""
-        names = self.strip("@%()").split("/")
-        return tuple(names if self.is_macro else names[:-1])
+    def scope(self) -> str:
+        """The scopes in which it is called, such as "a/b/"; a macro is one."""
+        name = self.strip("@%()")
+        return f"{name}/" if self.is_macro else name.removesuffix(name.split("/")[-1])
 
 
 class _Names(ParserDelegate):
     """Makes a `Reference` of each reference."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
-        return Reference(f"@{scoped_configurable_name}{'()' * evaluate}")
+        return Reference(f"@{name_today(scoped_configurable_name)}{'()' * evaluate}")
 
     def macro(self, macro_name: str) -> Reference:
         return Reference(f"%{macro_name}")
-
-
-class Text(io.StringIO):
-    """A text with the file name that gin gives in its errors."""
-
-    def __init__(self, text: str, name: str) -> None:
-        super().__init__(text)
-        self.name = name
 
 
 def statements(text: str, name: str = "the configuration") -> list[Any]:
@@ -84,8 +88,10 @@ def statements(text: str, name: str = "the configuration") -> list[Any]:
     Raises:
         UserError: gin cannot parse it.
     """
+    file = io.StringIO(text)
+    file.name = name
     with one_line_errors():
-        return list(ConfigParser(Text(text, name), _Names()))
+        return list(ConfigParser(file, _Names()))
 
 
 def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
@@ -99,21 +105,14 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
         UserError: gin cannot parse it.
     """
     parsed = statements(text, name)
-    return {
-        name_today(name_of(one)): one.value for one in parsed if isinstance(one, BindingStatement)
-    }
-
-
-def modules_in(text: str) -> list[str]:
-    """Returns the names of the modules that a text imports; see `statements`."""
-    return [one.module for one in statements(text) if isinstance(one, ImportStatement)]
+    return {name_of(one): one.value for one in parsed if isinstance(one, BindingStatement)}
 
 
 def name_of(binding: BindingStatement) -> str:
-    """Returns the name of a parameter, or of a macro, with its scope and without modules."""
+    """Returns today's name of a parameter, or of a macro, with its scope and without modules."""
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
-    return f"{scope}{selector}.{binding.arg_name}" if binding.arg_name else f"{scope}{selector}"
+    return name_today(f"{scope}{selector}{'.' * bool(binding.arg_name)}{binding.arg_name}")
 
 
 def owner_of(name: str) -> str:
@@ -136,13 +135,9 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise UserError(f"gin: {_on_one_line(error)}") from error
-
-
-def _on_one_line(error: Exception) -> str:
-    message = _CONFIG_DUMP.sub("", str(error))
-    message = _NO_LITERAL.sub(r"\1 is not a value; a text needs quotes", message)
-    return " ".join(line.strip() for line in message.splitlines() if line.strip())
+        message = _CONFIG_DUMP.sub("", str(error))
+        message = _NO_LITERAL.sub(r"\1 is not a value; a text needs quotes", message)
+        raise UserError(f"gin: {' '.join(message.split())}") from error
 
 
 def name_today(name: str) -> str:

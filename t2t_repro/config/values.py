@@ -44,11 +44,17 @@ class Range:
         return " " + " and ".join(named)
 
 
+REQUIRED: Any = gin.REQUIRED
+"""The default of what gin has to bind."""
+
 Count = Annotated[int, Range(least=1, most=_MOST_INT)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
 Rate = Annotated[float, Range(least=0, below=1)]
 Share = Annotated[float, Range(least=0, most=1)]
 Positive = Annotated[float, Range(above=0, most=_MOST_FLOAT)]
+
+Precision = Literal["float32", "mixed_bfloat16"]
+"""In which a model computes; its weights are float32."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "True or False"),
@@ -58,6 +64,27 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
     NoneType: (NoneType, "None"),
 }
 _SEQUENCES = (Sequence, Collection, list, tuple)
+
+
+def configurable(
+    name: str | None = None, denylist: Sequence[str] = ()
+) -> Callable[[_Owner], _Owner]:
+    """Lets gin bind the parameters of a function or class, and checks them at every call.
+
+    Args:
+        name: in gin files; the owner's own by default.
+        denylist: parameters that gin does not bind.
+
+    Returns:
+        a decorator; see `validated`.
+    """
+
+    def decorate(owner: _Owner) -> _Owner:
+        make = gin.configurable(name or owner.__name__, denylist=list(denylist))
+        decorated: _Owner = make(validated(owner))
+        return decorated
+
+    return decorate
 
 
 def validated(owner: _Owner) -> _Owner:
@@ -78,9 +105,7 @@ def validated(owner: _Owner) -> _Owner:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
             if value is not gin.REQUIRED:
-                known = gin.config._INVERSE_REGISTRY.get(owner)
-                title = known.name if known else owner.__name__
-                check_value(f"{title}.{name}", value, hints.get(name, Any))
+                check_value(f"{name_of_configurable(owner)}.{name}", value, hints.get(name, Any))
         return function(*args, **kwargs)
 
     # gin does not look behind a decorator.
@@ -89,6 +114,13 @@ def validated(owner: _Owner) -> _Owner:
         return call  # type: ignore[return-value]
     owner.__init__ = call  # type: ignore[method-assign]
     return owner
+
+
+def name_of_configurable(owner: Callable[..., Any]) -> str:
+    """Returns the name that gin has for a function or class."""
+    # gin has no public way from a configurable to its name.
+    known = gin.config._INVERSE_REGISTRY.get(inspect.unwrap(owner))
+    return known.name if known else owner.__name__
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:

@@ -1,1 +1,1 @@
-"""Where sentence pairs come from, and how they become batches of token ids."""
+"""Sentence pairs: from corpora to batches of token ids."""

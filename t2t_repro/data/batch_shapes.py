@@ -10,13 +10,17 @@ on rows and lengths, so a few lengths are enough.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from t2t_repro.config.values import Count, Range, configurable
+from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
+from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import PAD_ID
 
 # Matrix units take eight numbers at a time.
@@ -32,6 +36,67 @@ _SHARE_OF_THE_SHORTEST = 0.15
 # A shape has enough rows to be filled by sentences of this quantile of its lengths. More rows would
 # fill a few micro-batches of very short sentences, but attention would have more empty rows.
 _ROWS_QUANTILE = 0.1
+
+
+class EpochStores(Protocol):
+    """Makes the token store of every epoch.
+
+    Attributes:
+        expected_lengths: [sentences] of source and target, for which the shapes are chosen. No
+            sentence of an epoch is longer than the longest of these.
+    """
+
+    expected_lengths: tuple[NDArray[np.integer], NDArray[np.integer]]
+
+    def __call__(self, epoch: int) -> TokenStore:
+        """Returns the store of an epoch; sentence i is the i-th of the epoch's sentences."""
+
+    def close(self) -> None:
+        """Ends background work."""
+
+
+class Segmentation(Protocol):
+    """A way to segment sentences again in every epoch, as in gin/bpe_dropout.py."""
+
+    def epoch_stores(
+        self,
+        store: TokenStore,
+        subwords: SubwordPair,
+        seed: int,
+        sentences: Callable[[int], NDArray[np.int64]],
+        longest: int,
+    ) -> EpochStores | None:
+        """Returns the stores of all epochs; None if every sentence stays as it is.
+
+        Args:
+            store: the sentences as prepared.
+            subwords: of the data.
+            seed: of the run.
+            sentences: returns the indices in `store` of an epoch's sentences, rising; an index may
+                occur more than once.
+            longest: most ids of a sentence that becomes longer.
+
+        Raises:
+            UserError: these subwords cannot be segmented in this way.
+        """
+
+
+@configurable("Batches")
+@dataclass(frozen=True)
+class BatchSettings:
+    """The settings of `Batches`.
+
+    Attributes:
+        tokens_per_batch: real source tokens, or real target tokens if there are more, of a full
+            global batch (paper, section 5.1: about 25,000 each).
+        max_shapes: most shapes of a micro-batch.
+        segmentation: segments all sentences again in every epoch, such as `SubwordDropout` in
+            gin/bpe_dropout.py.
+    """
+
+    tokens_per_batch: Count = 25_000
+    max_shapes: Annotated[int, Range(least=1, most=100)] = 6
+    segmentation: Segmentation | None = None
 
 
 class BatchShape(NamedTuple):
@@ -59,7 +124,7 @@ def choose_shapes(
     target_lengths: ArrayLike,
     *,
     tokens_per_micro_batch: int,
-    max_shapes: int = 6,
+    max_shapes: int,
 ) -> tuple[BatchShape, ...]:
     """Chooses the shapes of micro-batches for a corpus.
 
@@ -89,7 +154,7 @@ def choose_shapes(
     lengths = np.minimum(
         _lengths(np.maximum(*sides), max_shapes)[:, None], [_round_up(n) for n in longest]
     )
-    shape_of = _shape_of(lengths, *sides)
+    shape_of = assign_shapes(lengths, *sides)
     tokens = min(tokens_per_micro_batch, max(int(side.sum()) for side in sides))
     return tuple(
         _shape([side[shape_of == index] for side in sides], pair, tokens)
@@ -127,23 +192,15 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
 
 
 def assign_shapes(
-    shapes: Sequence[BatchShape], source_lengths: ArrayLike, target_lengths: ArrayLike
+    lengths: NDArray[np.integer], source: NDArray[np.integer], target: NDArray[np.integer]
 ) -> NDArray[np.int8]:
     """Returns the [sentences] index of the first shape that each sentence pair fits.
 
     Args:
-        shapes: from `choose_shapes`, of the same lengths.
-        source_lengths: [sentences] ids of every source sentence, EOS included.
-        target_lengths: [sentences] likewise.
+        lengths: [shapes, 2] of the shapes, which grow.
+        source: [sentences] ids of every source sentence, EOS included.
+        target: [sentences] likewise.
     """
-    lengths = np.array([shape.lengths for shape in shapes])
-    return _shape_of(lengths, np.asarray(source_lengths), np.asarray(target_lengths))
-
-
-def _shape_of(
-    lengths: NDArray[np.int64], source: NDArray[np.integer], target: NDArray[np.integer]
-) -> NDArray[np.int8]:
-    """Assigns sentences to lengths [shapes, 2], which grow."""
     # By a table, since there are far fewer lengths than sentences.
     first = [
         np.searchsorted(of_side, np.arange(of_side[-1] + 1)).astype(np.int8)

@@ -3,18 +3,21 @@
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import gin
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.config.values import Count, Range, validated
-from t2t_repro.data.batch_shapes import BatchShape, capacity_needed, choose_shapes
+from t2t_repro.data.batch_shapes import (
+    BatchSettings,
+    BatchShape,
+    EpochStores,
+    capacity_needed,
+    choose_shapes,
+)
+from t2t_repro.data.corpora.mixture import EpochMixture
 from t2t_repro.data.epoch_plan import EpochPlan, epoch_plan
-from t2t_repro.data.epoch_store import EpochStores, Segmentation
-from t2t_repro.data.mixing import EpochMixture
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.token_store import TokenStore
 
@@ -55,6 +58,8 @@ class EpochReport(CorpusReport):
     Epochs of a mixture also differ in tokens. Tokens and batches are an estimate if every epoch is
     segmented again.
 
+    epoch.json of the model directory holds it.
+
     Attributes:
         micro_batches: number in a batch.
         shapes: number of shapes.
@@ -81,33 +86,11 @@ class EpochReport(CorpusReport):
             f"{self.source_tokens / self.batches:,.0f} source and "
             f"{self.target_tokens / self.batches:,.0f} target tokens a batch"
         ) + "".join(
-            f"; {name} {of_one.sentences / self.sentences:.2%} of sentences "
-            f"({of_one.sentences:,}), {of_one.source_tokens / self.source_tokens:.2%} of source, "
-            f"{of_one.target_tokens / self.target_tokens:.2%} of target tokens"
-            for name, of_one in self.corpora.items()
+            f"; {name} {own.sentences / self.sentences:.2%} of sentences "
+            f"({own.sentences:,}), {own.source_tokens / self.source_tokens:.2%} of source, "
+            f"{own.target_tokens / self.target_tokens:.2%} of target tokens"
+            for name, own in self.corpora.items()
         )
-
-
-@gin.configurable("Batches")
-@validated
-@dataclass(frozen=True)
-class BatchSettings:
-    """The settings of `Batches`.
-
-    Attributes:
-        tokens_per_batch: real source tokens, or real target tokens if there are more, of a full
-            global batch (paper, section 5.1: about 25,000 each).
-        max_shapes: most shapes of a micro-batch.
-        segmentation: segments all sentences again in every epoch, such as `SubwordDropout` in
-            gin/bpe_dropout.py.
-
-    Raises:
-        UserError: a number is out of range.
-    """
-
-    tokens_per_batch: Count = 25_000
-    max_shapes: Annotated[int, Range(least=1, most=100)] = 6
-    segmentation: Segmentation | None = None
 
 
 @dataclass(eq=False)
@@ -124,10 +107,6 @@ class Batches:
         mixture: which sentences an epoch has; every sentence once by default.
         data: the data of `store`; only a segmentation needs them.
         shapes: of micro-batches.
-
-    Raises:
-        UserError: `tokens_per_batch` is too small for the longest sentence, or the subwords cannot
-            be segmented.
     """
 
     store: TokenStore
@@ -140,17 +119,17 @@ class Batches:
 
     def __post_init__(self) -> None:
         store, settings, data = self.store, self.settings, self.data
-        self._lengths = store.source_lengths, store.target_lengths
+        tokens = settings.tokens_per_batch // self.micro_batches
         self._planned: _PlannedEpoch | None = None
         self._stores: EpochStores | None = None
-        tokens = settings.tokens_per_batch // self.micro_batches
         if settings.segmentation:
             assert data, "a segmentation needs the data's subwords"
-            segmenters = settings.segmentation.segmenters(data.subwords, self.seed)
-            if segmenters != (None, None):
-                longest, workers = min(data.max_length, tokens), settings.segmentation.workers
-                self._stores = EpochStores(store, segmenters, self._sentences, longest, workers)
-                self._lengths = self._stores.expected_lengths
+            longest = min(data.max_length, tokens)
+            self._stores = settings.segmentation.epoch_stores(
+                store, data.subwords, self.seed, self._sentences, longest
+            )
+        plain = store.source_lengths, store.target_lengths
+        self._lengths = self._stores.expected_lengths if self._stores else plain
         self.shapes = choose_shapes(
             *self._lengths, tokens_per_micro_batch=tokens, max_shapes=settings.max_shapes
         )
@@ -167,23 +146,20 @@ class Batches:
         corpora = {}
         for name, own in (self.mixture.corpora if self.mixture else {}).items():
             taken = plan.order[(plan.order >= own.start) & (plan.order < own.stop)]
-            corpora[name] = CorpusReport(len(taken), *self._count(taken))
-        source_tokens, target_tokens = self._count(plan.order)
+            corpora[name] = CorpusReport(*self._sizes(taken))
         return EpochReport(
-            sentences=len(plan.order),
+            *self._sizes(plan.order),
             micro_batches=self.micro_batches,
             shapes=len(self.shapes),
             batches=len(plan),
-            source_tokens=source_tokens,
-            target_tokens=target_tokens,
             capacity=int(capacity[plan.shape_of_batch].sum()) * self.micro_batches,
             corpora=corpora,
         )
 
-    def _count(self, indices: NDArray[np.int64]) -> tuple[int, int]:
-        """Returns the numbers of source and of target tokens."""
+    def _sizes(self, indices: NDArray[np.int64]) -> tuple[int, int, int]:
+        """Returns the numbers of sentences, of source tokens and of target tokens."""
         source, target = (int(side[indices].sum()) for side in self._lengths)
-        return source, target
+        return len(indices), source, target
 
     def plan(self, epoch: int) -> EpochPlan:
         """Returns the plan of an epoch, from 0."""
@@ -275,8 +251,8 @@ class Batches:
             source_length = int(store.source_lengths[together].max(initial=1))
             target_length = int(store.target_lengths[together].max(initial=1))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
-        for row, of_one in zip(indices, micro_batches, strict=True):
-            row[: len(of_one)] = of_one
+        for row, sentences in zip(indices, micro_batches, strict=True):
+            row[: len(sentences)] = sentences
         padded = store.padded_batch(indices.ravel(), source_length, target_length)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
         room = shape.capacity if self.is_static else capacity_needed(source, target)

@@ -2,16 +2,15 @@
 
 import hashlib
 import itertools
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol
 
-import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.config.values import Count, Range, configurable
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
 from t2t_repro.text.scripts import length_in_letters
@@ -36,8 +35,7 @@ _LONGEST_RUN = 2**24
 _MERGE_RATIO = 8
 
 
-@gin.configurable
-@validated
+@configurable()
 @dataclass(frozen=True)
 class Cleaning:
     """The rules. A pair with an empty or blank side is always dropped.
@@ -54,9 +52,6 @@ class Cleaning:
             space apart.
         drop_held_out: drops a pair whose source is the source, or whose target is the target, of a
             held-out pair, white space and case apart.
-
-    Raises:
-        UserError: a number is below 1.
     """
 
     max_words: Count = 250
@@ -68,23 +63,33 @@ class Cleaning:
 class CleaningReport(Counter[str]):
     """Counts of pairs: "kept", dropped for each of `REASONS`, and added for each of `ADDED`."""
 
-    def given(self) -> int:
+    def total_pairs(self) -> int:
         """Returns the number of pairs that were cleaned; those that were added are not of them."""
         # Added pairs are counted twice: by their kind, and as kept.
         return self.total() - 2 * sum(self[kind] for kind in ADDED)
 
     def describe(self) -> str:
-        """Returns the counts in one line."""
-        dropped = {reason: self[reason] for reason in REASONS if self[reason]}
-        line = f"kept {self['kept']:,} of {self['kept'] + sum(dropped.values()):,} pairs"
-        if added := [f"{self[kind]:,} {kind.replace('_', ' ')}" for kind in ADDED if self[kind]]:
-            line += f", {' and '.join(added)} among them"
-        if not dropped:
-            return line
-        reasons = ", ".join(
-            f"{reason.replace('_', ' ')} {count:,}" for reason, count in dropped.items()
-        )
-        return f"{line}; dropped {sum(dropped.values()):,}: {reasons}"
+        """Returns the counts in one line, such as "kept 9, duplicate 1"."""
+        counts = {name: count for name, count in self.items() if count}
+        return ", ".join(f"{name.replace('_', ' ')} {counts[name]:,}" for name in counts)
+
+
+class Variants(Protocol):
+    """Adds variants of training pairs; a dataclass, whose fields the prepared data record."""
+
+    def extend(self, pairs: Iterable[Pair], first: int) -> tuple[list[Pair], CleaningReport]:
+        """Inserts each variant after its pair.
+
+        Args:
+            pairs: consecutive pairs of the training text.
+            first: number of the first of them, from 0.
+
+        Returns:
+            all pairs, and the report on the variants, of the kinds `ADDED`, among them.
+        """
+
+    def without_words(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """Yields the pairs that `extend` returned, except for the variants of the kind `WORDS`."""
 
 
 def clean(
@@ -102,21 +107,16 @@ def clean(
         blocks: the training pairs; read as results are taken, a few blocks ahead.
         rules: the rules.
         held_out: all pairs of the other splits, kept in memory.
-        workers: number of processes; see `map_in_order`.
+        workers: number of processes (`prepare.workers`).
 
     Yields:
         of every block, the pairs that passed, unchanged, and the counts.
     """
     seen = SeenHashes()
-    waiting: deque[Sequence[Pair]] = deque()
-
-    def remembered() -> Iterator[Sequence[Pair]]:
-        for block in blocks:
-            waiting.append(block)
-            yield block
-
-    for reasons, hashes in map_in_order(_Judge(rules, held_out), remembered(), workers):
-        pairs = waiting.popleft()
+    # Blocks that are judged ahead wait for their verdicts.
+    blocks, ahead = itertools.tee(blocks)
+    verdicts = map_in_order(_Judge(rules, held_out), ahead, workers, "prepare.workers")
+    for (reasons, hashes), pairs in zip(verdicts, blocks, strict=True):
         if rules.drop_duplicates:
             fit = np.flatnonzero(reasons == _KEPT)
             reasons[fit[~seen.add(hashes)]] = _VERDICTS.index("duplicate")
@@ -155,8 +155,9 @@ class _Judge:
                 reason = reason or "held_out_overlap"
             reasons.append(_VERDICTS.index(reason or "kept"))
             if reason is None:
-                # A squeezed sentence has no tab.
-                digests += _digest(f"{source}\t{target}")
+                # A squeezed sentence has no tab. The hash is the same in every process.
+                content = f"{source}\t{target}".encode("utf-8", "surrogatepass")
+                digests += hashlib.blake2b(content, digest_size=8).digest()
         return np.frombuffer(reasons, np.uint8), np.frombuffer(digests, "<u8")
 
 
@@ -211,8 +212,3 @@ class SeenHashes:
             run.sort(kind="stable")  # Merges two sorted halves.
         if len(run):
             self._runs.append(run)
-
-
-def _digest(text: str) -> bytes:
-    """Hashes a string to 8 bytes, the same in every process."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

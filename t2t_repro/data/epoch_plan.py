@@ -76,14 +76,15 @@ def epoch_plan(
     """
     generator = np.random.default_rng([seed, epoch])
     source, target = np.asarray(source_lengths), np.asarray(target_lengths)
-    shape_of = assign_shapes(shapes, source, target)
+    shape_of = assign_shapes(np.array([shape.lengths for shape in shapes]), source, target)
     order = _sorted_by_length(np.maximum(source, target), generator)
     order = order[np.argsort(shape_of[order], kind="stable")]
     cutter = _Cutter(source[order], target[order], micro_batches)
     ends = np.cumsum(np.bincount(shape_of, minlength=len(shapes)))
     shape_of_batch, cuts, index = [], [[0]], 0
     while cuts[-1][-1] < len(order):
-        batch = cutter.batch(cuts[-1][-1], shapes[index])
+        start, shape = cuts[-1][-1], shapes[index]
+        batch = cutter.cuts(start, shape, cutter.share(start, shape))
         if batch[-1] > ends[index]:
             # Too few sentences of this shape are left for a batch: they join the next shape.
             index += 1
@@ -122,11 +123,7 @@ class _Cutter:
         self._micro_batches = micro_batches
         self._sentences = len(source)
 
-    def batch(self, start: int, shape: BatchShape) -> list[int]:
-        """Returns the cuts [micro_batches + 1] of the batch that begins at `start`."""
-        return self._cuts(start, shape, self._share(start, shape))
-
-    def _share(self, start: int, shape: BatchShape) -> float:
+    def share(self, start: int, shape: BatchShape) -> float:
         """Returns the share of a micro-batch to fill; the last batches are less full."""
         sides = zip(self._before, shape.tokens, strict=True)
         filled = [(self._sentences - start) / shape.rows]
@@ -149,11 +146,12 @@ class _Cutter:
         """Counts the batches left when micro-batches are filled to this share."""
         count = 0
         while start < self._sentences and count < most:
-            start = self._cuts(start, shape, share)[-1]
+            start = self.cuts(start, shape, share)[-1]
             count += 1
         return count
 
-    def _cuts(self, start: int, shape: BatchShape, share: float) -> list[int]:
+    def cuts(self, start: int, shape: BatchShape, share: float) -> list[int]:
+        """Returns the cuts [micro_batches + 1] of the batch that begins at `start`."""
         cuts = [start]
         for _ in range(self._micro_batches):
             cuts.append(self._end(cuts[-1], shape, share))

@@ -9,7 +9,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +67,7 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
 
 @contextmanager
 def _opened(path: Path | None, name: str) -> Iterator[Any]:
-    """Opens a file, or standard input, as plain bytes.
-
-    Raises:
-        UserError: as in `read_lines`, also for what is read from it.
-    """
+    """Opens a file, or standard input, as plain bytes."""
     try:
         with ExitStack() as stack:
             file: Any = stack.enter_context(path.open("rb")) if path else sys.stdin.buffer
@@ -111,25 +106,12 @@ def check_line_counts(counts: Mapping[str, int]) -> None:
 
 
 def count_lines(path: Path) -> int:
-    """Counts the lines of a file; a start asks for them up to three times.
-
-    Raises:
-        UserError: the file is unusable (see `read_lines`).
-    """
-    return _count_lines(path, path.exists() and path.stat().st_mtime_ns)
-
-
-@cache
-def _count_lines(path: Path, changed: int) -> int:
+    """Counts the lines of a file."""
     return sum(1 for _ in read_lines(path))
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Returns name, size and SHA-256 of a file: its content, in any folder.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
+    """Returns name, size and SHA-256 of a file: its content, in any folder."""
     if not path.is_file():
         raise UserError(f"cannot read {path}: there is no such file, expected a text file.")
     with path.open("rb") as file:

@@ -17,7 +17,7 @@ from t2t_repro.errors import UserError
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
 
-# Fewer blocks are done before new processes have started.
+# With fewer blocks, this process is done before new processes have started.
 _FEWEST_BLOCKS = 5
 
 # With more workers, the one process that reads and writes is the bottleneck.
@@ -37,20 +37,18 @@ def default_workers() -> int:
 
 
 def map_in_order(
-    function: Callable[[_Block], _Result], blocks: Iterable[_Block], workers: int
+    function: Callable[[_Block], _Result], blocks: Iterable[_Block], workers: int, setting: str
 ) -> Iterator[_Result]:
     """Yields function(block) for every block, in order.
 
-    A few blocks, or one worker, run in this process; more run in a `WorkerPool`.
+    Runs in this process if there are fewer than five blocks or one worker, otherwise in a
+    `WorkerPool`.
 
     Args:
         function: picklable, as are blocks and results; sent to each worker once.
         blocks: read as results are taken, a few blocks ahead.
-        workers: number of processes (`prepare.workers`).
-
-    Raises:
-        UserError: a worker was killed.
-        Exception: any exception of `function`.
+        workers: number of processes.
+        setting: the gin parameter that sets `workers`, for errors.
     """
     blocks = iter(blocks)
     first = list(itertools.islice(blocks, _FEWEST_BLOCKS))
@@ -58,7 +56,7 @@ def map_in_order(
     if workers == 1 or len(first) < _FEWEST_BLOCKS:
         yield from map(function, blocks)
         return
-    with closing(WorkerPool(function, workers, "prepare.workers")) as pool:
+    with closing(WorkerPool(function, workers, setting)) as pool:
         yield from pool.map(blocks)
 
 
@@ -68,9 +66,7 @@ class WorkerPool(Generic[_Block, _Result]):
     They are spawned, because TensorFlow's threads do not survive a fork.
 
     Args:
-        function: see `map_in_order`.
-        workers: number of processes.
-        setting: the gin parameter that sets `workers`, for errors.
+        function, workers, setting: see `map_in_order`.
         niceness: added to the priority of the workers; see nice(1).
     """
 

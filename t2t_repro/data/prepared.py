@@ -1,4 +1,4 @@
-"""Prepared data, open for reading: clean text, subword models and token stores of all splits.
+"""Prepared data on disk: the manifest, clean text, subword models and token stores.
 
     data_dir/
       downloads/            files that a corpus fetched
@@ -10,26 +10,67 @@
         train.tokens/       token store, likewise
         dev.source.txt ...  and so on for every split of the corpus
 
-`preparation` writes these files.
+`stages` makes these files.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
-from t2t_repro.data.clean_text import CleanText
+from t2t_repro.config.checks import differing_values
+from t2t_repro.data.cleaning import CleaningReport
+from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
-from t2t_repro.files import read_json
+from t2t_repro.files import read_json, write_json
 from t2t_repro.text.subword_model import open_pair
+from t2t_repro.text.training import CONTENT
 
 DIRECTORY = "prepared"
-MANIFEST = "manifest.json"
+DOWNLOADS = "downloads"
+_MANIFEST = "manifest.json"
+
+# A sentence may contain a carriage return.
+_TEXT = {"encoding": "utf-8", "newline": "\n"}
+
+PAIRS_IN_BLOCK = 10_000
+"""Some 3 megabytes of text, a third of a second's work of one core."""
+
+Reports = dict[str, CleaningReport]
+"""A report for each corpus of a mixture, by name; for a single corpus, one with the name ""."""
+
+TextBlock = tuple[str, bytes, bytes]
+"""Some pairs of a split: the name of their corpus in a mixture, "" for a single corpus; and the
+source and the target lines in UTF-8, each with a newline."""
+
+
+def write_manifest(directory: Path, identity: dict[str, Any], reports: dict[str, Reports]) -> None:
+    """Completes a directory that holds all other files.
+
+    Args:
+        directory: of the files; the manifest is first written beside it, where a killed process may
+            leave half a file.
+        identity: of the data, see `Preparation`.
+        reports: of every split.
+    """
+    (directory / _MANIFEST).unlink(missing_ok=True)
+    manifest = {
+        "identity": identity,
+        "splits": list(reports),
+        "cleaning": {split: total_report(of_split) for split, of_split in reports.items()},
+        **({"corpora": reports} if "" not in reports["train"] else {}),
+        "files": _file_sizes(directory),
+    }
+    write_json(directory.parent / _MANIFEST, manifest)
+    (directory.parent / _MANIFEST).rename(directory / _MANIFEST)
 
 
 class PreparedData:
-    """Data that `Preparation` wrote.
+    """Prepared data, open for reading.
 
     Args:
         directory: `prepared` of the module's text.
@@ -50,20 +91,18 @@ class PreparedData:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         try:
-            manifest = read_json(directory / MANIFEST)
-            self.identity: dict[str, Any] = dict(manifest["identity"])
-            self.max_length = int(self.identity["max_length"])
-            self.splits = tuple(manifest["splits"])
-            self._corpora = {
-                split: _parts(reports) for split, reports in manifest.get("corpora", {}).items()
-            }
-            self.cleaning: dict[str, dict[str, int]] = dict(manifest.get("cleaning", {}))
-            files = dict(manifest.get("files", {}))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged(MANIFEST, "is missing or damaged") from error
-        self.checksum = hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
-        sizes = file_sizes(directory)
-        for name, size in files.items():
+            manifest = read_json(directory / _MANIFEST)
+        except (OSError, ValueError) as error:
+            raise self._damaged(_MANIFEST, "is missing or damaged") from error
+        self.identity: dict[str, Any] = manifest["identity"]
+        self.max_length: int = self.identity["max_length"]
+        self.splits = tuple(manifest["splits"])
+        corpora = manifest.get("corpora", {})
+        self._corpora = {split: _parts(reports) for split, reports in corpora.items()}
+        self.cleaning: dict[str, dict[str, int]] = manifest.get("cleaning", {})
+        self.checksum = hashlib.sha256((directory / _MANIFEST).read_bytes()).hexdigest()
+        sizes = _file_sizes(directory)
+        for name, size in manifest.get("files", {}).items():
             if (received := sizes.get(name, "no")) != size:
                 raise self._damaged(name, f"has {received} bytes, expected {size}")
         self.subwords = open_pair(directory)
@@ -74,9 +113,6 @@ class PreparedData:
         Args:
             split: its name. "dev.news" is the part of the dev split that the corpus "news" of a
                 mixture has.
-
-        Raises:
-            UserError: there is no such split, or its store is damaged.
         """
         split, part = self._find(split)
         store = TokenStore(self.directory / f"{split}.tokens")
@@ -89,9 +125,6 @@ class PreparedData:
 
         Args:
             split: as in `store`.
-
-        Raises:
-            UserError: there is no such split.
         """
         split, part = self._find(split)
         source, target = zip(*CleanText(self.directory, split), strict=True)
@@ -105,14 +138,27 @@ class PreparedData:
         """
         return {name: part.in_store for name, part in self._corpora.get(split, {}).items()}
 
-    def _find(self, name: str) -> "tuple[str, _Part | None]":
+    def check_made_with(self, identity: dict[str, Any]) -> None:
+        """Raises a `UserError` that names the settings with which other data were made."""
+        existing = dict(self.identity)
+        for name, model in zip(("source_subwords", "subwords"), self.subwords, strict=True):
+            if name in existing and CONTENT in identity.get(name, {}):
+                # ExistingSubwords may be those that were trained for these data.
+                content = model.model_path.read_bytes()
+                existing[name] = {CONTENT: hashlib.sha256(content).hexdigest()}
+        if differing := differing_values(existing, identity):
+            raise UserError(
+                f"{self.directory} was made with {'; '.join(differing)}: give another --data_dir, "
+                "or delete that directory."
+            )
+
+    def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
         """Returns the split of a name, and the part of it; None for the whole split."""
-        known: dict[str, tuple[str, _Part | None]] = {split: (split, None) for split in self.splits}
-        known |= {
-            part_name(split, corpus): (split, part)
-            for split, of_split in self._corpora.items()
-            for corpus, part in of_split.items()
-        }
+        known: dict[str, tuple[str, _CorpusPart | None]] = {}
+        for split in self.splits:
+            known[split] = split, None
+            for corpus, part in self._corpora.get(split, {}).items():
+                known[part_name(split, corpus)] = split, part
         if name not in known:
             raise UserError(f"no split {name!r} in these data; they have: {', '.join(known)}")
         return known[name]
@@ -124,7 +170,7 @@ class PreparedData:
         )
 
 
-class _Part(NamedTuple):
+class _CorpusPart(NamedTuple):
     """The part of a split that a corpus of a mixture has.
 
     Attributes:
@@ -136,14 +182,14 @@ class _Part(NamedTuple):
     in_store: range
 
 
-def _parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _Part]:
+def _parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
     """Returns the parts of a split, which follow one after the other, from cleaning reports."""
-    parts: dict[str, _Part] = {}
+    parts: dict[str, _CorpusPart] = {}
     line = sentence = 0
     for name, report in reports.items():
         kept, dropped = report["kept"], report.get("over_long_subwords", 0)
         ends = line + kept + dropped, sentence + kept
-        parts[name] = _Part(range(line, ends[0]), range(sentence, ends[1]))
+        parts[name] = _CorpusPart(range(line, ends[0]), range(sentence, ends[1]))
         line, sentence = ends
     return parts
 
@@ -153,16 +199,61 @@ def part_name(split: str, corpus: str) -> str:
     return f"{split}.{corpus}" if corpus else split
 
 
-def file_sizes(directory: Path) -> dict[str, int]:
+def _file_sizes(directory: Path) -> dict[str, int]:
     """Returns the bytes of every file of a directory, by relative path."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     return {path.relative_to(directory).as_posix(): path.stat().st_size for path in paths}
 
 
-def open_data(data_dir: Path) -> PreparedData:
-    """Opens the prepared data of a data directory.
+def total_report(reports: Reports) -> Counter[str]:
+    """Returns the report on all corpora of a split."""
+    return sum(reports.values(), Counter())
 
-    Raises:
-        UserError: there are none, or a file is missing or has another size.
-    """
+
+def open_data(data_dir: Path) -> PreparedData:
+    """Opens the prepared data of a data directory."""
     return PreparedData(data_dir / DIRECTORY)
+
+
+class CleanText:
+    """The text of one split.
+
+    Args:
+        directory: of the two files.
+        split: its name.
+    """
+
+    def __init__(self, directory: Path, split: str) -> None:
+        self._paths = tuple(directory / f"{split}.{side}.txt" for side in ("source", "target"))
+
+    @contextmanager
+    def _opened(self, mode: str, **how: Any) -> Iterator[tuple[IO, IO]]:
+        """Opens both files."""
+        source_path, target_path = self._paths
+        with source_path.open(mode, **how) as source, target_path.open(mode, **how) as target:
+            yield source, target
+
+    def write(self, blocks: Iterable[Sequence[Pair]]) -> None:
+        """Writes all pairs; replaces what an interrupted run left."""
+        with self._opened("w", **_TEXT) as files:
+            for pairs in blocks:
+                for side, file in enumerate(files):
+                    file.writelines(f"{pair[side]}\n" for pair in pairs)
+
+    def __iter__(self) -> Iterator[Pair]:
+        """Yields all pairs."""
+        with self._opened("r", **_TEXT) as files:
+            for source, target in zip(*files, strict=True):
+                yield source[:-1], target[:-1]
+
+    def blocks(self, counts: Mapping[str, int]) -> Iterator[TextBlock]:
+        """Yields all pairs in blocks that are fast to send to another process.
+
+        Args:
+            counts: number of pairs of each corpus, in the order of the text.
+        """
+        with self._opened("rb") as (source, target):
+            for corpus, count in counts.items():
+                for start in range(0, count, PAIRS_IN_BLOCK):
+                    size = min(PAIRS_IN_BLOCK, count - start)
+                    yield corpus, b"".join(islice(source, size)), b"".join(islice(target, size))

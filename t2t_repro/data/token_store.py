@@ -5,8 +5,7 @@ A store is a directory, one for every split:
     source.tokens   all source ids, sentence after sentence, EOS included
     source.lengths  number of ids of every source sentence, int32
     target.tokens, target.lengths   likewise
-    store.json      number of sentences and of tokens, type of the ids, vocabulary size, and the
-                    source's vocabulary size if it has its own
+    store.json      sizes of the vocabularies; older stores lack the source's where it is the same
 
 The arrays are little-endian. A batch reads only the pages that it needs, which processes share.
 """
@@ -59,18 +58,7 @@ def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str
 
 def complete_token_store(directory: Path, sizes: VocabSizes) -> None:
     """Makes a store of a directory with complete `STORE_FILES`, by writing its summary."""
-
-    def entries(name: str, entry_type: np.dtype) -> int:
-        return (directory / name).stat().st_size // entry_type.itemsize
-
-    summary = {
-        "sentences": entries("source.lengths", _LENGTH_TYPE),
-        "tokens": {side: entries(f"{side}.tokens", sizes.token_type) for side in _SIDES},
-        "token_type": sizes.token_type.str,
-        "vocab_size": sizes.target,
-    }
-    if sizes.source != sizes.target:
-        summary["source_vocab_size"] = sizes.source
+    summary = {"vocab_size": sizes.target, "source_vocab_size": sizes.source}
     write_json(directory / _SUMMARY, summary)
 
 

@@ -6,35 +6,16 @@ Links are written as in Pharaoh: "0-0 1-2" links word 0 of the source with word 
 and 1 with 2.
 """
 
-from dataclasses import dataclass
-
-import gin
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.config.values import Count, validated
-from t2t_repro.data.batch_shapes import group_by_length
-from t2t_repro.decoding.batch_plan import Sentences, for_each_batch, padded
+from t2t_repro.decoding.batch_plan import EncodedPairs, padded
+from t2t_repro.decoding.settings import AlignerSettings
 from t2t_repro.errors import UserError
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import NO_WORD
-
-
-@gin.configurable("Aligner")
-@validated
-@dataclass(frozen=True)
-class AlignerSettings:
-    """The settings of an `Aligner`.
-
-    Attributes:
-        layer: of the decoder, from 1. By default the last but one of four or more layers (Garg et
-            al. 2019), and the last of fewer.
-    """
-
-    layer: Count | None = None
 
 
 class Aligner:
@@ -47,9 +28,6 @@ class Aligner:
         model: the Transformer; its current weights are used at every call.
         subwords: the subword models of source and target.
         settings: the layer.
-
-    Raises:
-        UserError: the decoder has fewer layers.
     """
 
     def __init__(
@@ -67,38 +45,19 @@ class Aligner:
         ids = tf.TensorSpec([None, None], tf.int32)
         self._links = tf.function(self.links, input_signature=[ids] * 4, autograph=False)
 
-    def align(
-        self, sources: Sentences, targets: Sentences, tokens_per_batch: int, workers: int
-    ) -> list[str]:
-        """Aligns pairs of sentences.
+    def align(self, pairs: EncodedPairs) -> list[str]:
+        """Returns the links of each pair; none if source or target has no ids."""
+        sides = [*zip(self._subwords, (pairs.sources, pairs.targets), strict=True)]
 
-        Args:
-            sources: their sources.
-            targets: their targets.
-            tokens_per_batch: padded ids of a batch at most, on the longer side.
-            workers: batches aligned at the same time.
-
-        Returns:
-            the links of each pair; none if source or target has no ids.
-        """
-        results = ["" for _ in sources.lines]
-        sides = [*zip(self._subwords, (sources, targets), strict=True)]
-        lengths = [
-            max(map(len, pair)) if all(pair) else 0
-            for pair in zip(sources.ids, targets.ids, strict=True)
-        ]
-
-        def align_batch(batch: NDArray[np.int64]) -> None:
+        def align(batch: NDArray) -> list[str]:
             ids = [padded([side.ids[n] for n in batch]) for _, side in sides]
             words = [
                 padded([subwords.word_numbers(side.lines[n], side.ids[n]) for n in batch], NO_WORD)
                 for subwords, side in sides
             ]
-            for index, links in zip(batch, self._links(*ids, *words).numpy(), strict=True):
-                results[index] = links.decode()
+            return [links.decode() for links in self._links(*ids, *words).numpy()]
 
-        for_each_batch(align_batch, group_by_length(lengths, tokens_per_batch), workers)
-        return results
+        return pairs.compute(align, "")
 
     def links(
         self, source: tf.Tensor, target: tf.Tensor, source_words: tf.Tensor, target_words: tf.Tensor

@@ -5,11 +5,11 @@ One batch a core, as many batches at a time as there are cores.
 
 import bisect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -21,11 +21,13 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.kernels import gpu
 from t2t_repro.vocabulary import PAD_ID
 
+Result = TypeVar("Result")
+
 # The base model takes a third of it for a sentence with 1024 hypotheses.
 _MOST_BYTES = 2**34
 
 
-class Sentences(NamedTuple):
+class EncodedSentences(NamedTuple):
     """Encoded sentences of one language.
 
     Attributes:
@@ -37,6 +39,10 @@ class Sentences(NamedTuple):
     lines: Sequence[str]
     ids: list[list[int]]
     truncated: set[int]
+
+    def without_blank(self) -> "EncodedSentences":
+        """Removes the ids of blank lines, which are EOS alone."""
+        return self._replace(ids=[ids if len(ids) > 1 else [] for ids in self.ids])
 
 
 @dataclass(frozen=True)
@@ -55,52 +61,47 @@ class BatchPlanner:
     beam_size: int
     bytes_of: Callable[[int], int]
 
-    def batches(self, sources: Sequence[Sequence[int]], memory: int) -> list[NDArray]:
-        """Groups the indices of the sentences by length, shortest first; blank ones are left out.
+    def plan(self, lengths: Sequence[int]) -> tuple[list[NDArray], int]:
+        """Groups sentences by length; blank ones, of length 0, are left out.
 
         The number of batches is a multiple of the workers', and the batches are as even as the
-        lengths allow.
+        lengths allow. A sentence that takes more memory than a worker's share is alone.
 
         Args:
-            sources: ids of the sentences.
-            memory: bytes for all workers; a sentence that takes more than its share is alone.
+            lengths: the number of ids of each sentence.
+
+        Returns:
+            the indices of each batch's sentences, the shortest first; and how many batches fit in
+            memory at the same time.
         """
-        widths = [self._width(len(ids), memory // self.workers) for ids in sources]
+        memory = self._memory_for(max(lengths, default=0))
+        width_of = {length: self._width(length, memory // self.workers) for length in {*lengths}}
+        widths = [width_of[length] for length in lengths]
         fewest = len(group_by_length(widths, self.tokens_per_batch))
         wanted = -(-fewest // self.workers) * self.workers
         budgets = range(max([*widths, 1]), self.tokens_per_batch)
         even = bisect.bisect_left(
             budgets, True, key=lambda budget: len(group_by_length(widths, budget)) <= wanted
         )
-        return group_by_length(widths, budgets.start + even if budgets else self.tokens_per_batch)
+        budget = budgets.start + even if budgets else self.tokens_per_batch
+        batches = group_by_length(widths, budget)
+        sizes = (len(batch) * self.bytes_of(lengths[batch[-1]]) for batch in batches)
+        return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
     def _width(self, length: int, memory: int) -> int:
         """Returns the share of `tokens_per_batch` that a sentence takes; 0 for a blank one."""
         share = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
         return max(length * self.beam_size, share) if length else 0
 
-    def workers_for(
-        self, batches: Sequence[NDArray], sources: Sequence[Sequence[int]], memory: int
-    ) -> int:
-        """Returns how many batches fit in memory at the same time."""
-        largest = max(
-            (len(batch) * self.bytes_of(len(sources[batch[-1]])) for batch in batches), default=1
-        )
-        return max(1, min(self.workers, memory // largest))
-
-    def memory_for(self, length: int) -> int:
-        """Returns the bytes that the batches decoded at the same time may take.
-
-        Args:
-            length: of the longest sentence, for which there has to be enough.
-
-        Raises:
-            UserError: there is not.
-        """
-        needed, memory = self.bytes_of(length), _free_memory()
+    def _memory_for(self, longest: int) -> int:
+        """Returns the bytes that the batches decoded at the same time may take."""
+        needed, memory, available = self.bytes_of(longest), _MOST_BYTES, available_memory()
+        # On a GPU, TensorFlow manages memory itself.
+        if available is not None and not tf.config.list_physical_devices("GPU"):
+            memory = min(max(available // 2, 1), memory)
         if needed > memory:
             raise UserError(
-                f"a sentence of {length} subwords takes up to {needed / 1e9:.3g} GB with "
+                f"a sentence of {longest} subwords takes up to {needed / 1e9:.3g} GB with "
                 f"beam_size={self.beam_size}, expected at most {memory / 1e9:.3g} GB, half "
                 "of what is free: bind a smaller beam_size (Sampling.samples) of the search, or a "
                 "smaller Translator.max_source_length."
@@ -113,20 +114,63 @@ def default_workers() -> int:
     return 1 if gpu.has_gpu() else usable_cores()
 
 
-def for_each_batch(
-    work: Callable[[NDArray], None], batches: Sequence[NDArray], workers: int
-) -> None:
-    """Calls `work` on every batch, several at a time.
+def compute_batches(
+    compute: Callable[[NDArray], Iterable[Result]],
+    batches: Sequence[NDArray],
+    workers: int,
+    results: list[Result],
+) -> list[Result]:
+    """Computes a result for each sentence, several batches at a time.
 
     Args:
-        work: called with the indices of a batch's sentences.
+        compute: returns the results of a batch, from the indices of its sentences.
         batches: those of the shortest sentences first.
         workers: batches at a time.
+        results: of all sentences; those in no batch keep theirs.
+
+    Returns:
+        results.
     """
+
+    def work(batch: NDArray) -> None:
+        for index, result in zip(batch, compute(batch), strict=True):
+            results[index] = result
+
     with ThreadPoolExecutor(workers) as pool:
         # The longest first, so that no worker is left alone with them at the end.
         for _ in pool.map(work, reversed(batches)):
             pass
+    return results
+
+
+class EncodedPairs(NamedTuple):
+    """Pairs of sentences, which are computed batch by batch.
+
+    Attributes:
+        sources: their sources.
+        targets: their targets.
+        tokens_per_batch: padded ids of a batch at most, on the longer side.
+        workers: batches at a time.
+    """
+
+    sources: EncodedSentences
+    targets: EncodedSentences
+    tokens_per_batch: int
+    workers: int
+
+    def compute(
+        self, function: Callable[[NDArray], Iterable[Result]], blank: Result
+    ) -> list[Result]:
+        """Computes a result for each pair.
+
+        Args:
+            function: returns the results of a batch, from the indices of its pairs.
+            blank: the result where source or target has no ids.
+        """
+        pairs = zip(self.sources.ids, self.targets.ids, strict=True)
+        lengths = [max(map(len, pair)) if all(pair) else 0 for pair in pairs]
+        batches = group_by_length(lengths, self.tokens_per_batch)
+        return compute_batches(function, batches, self.workers, [blank] * len(lengths))
 
 
 def one_core_a_batch() -> None:
@@ -168,11 +212,3 @@ def available_memory() -> int | None:
     if not limits and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)
-
-
-def _free_memory() -> int:
-    available = available_memory()
-    # On a GPU, TensorFlow manages memory itself.
-    if available is None or tf.config.list_physical_devices("GPU"):
-        return _MOST_BYTES
-    return min(max(available // 2, 1), _MOST_BYTES)

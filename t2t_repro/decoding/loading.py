@@ -1,24 +1,19 @@
 """Loads a translator from a model directory: data in, a Translator out."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import gin
-
-from t2t_repro.config.checks import check_read, check_values
-from t2t_repro.config.gin_files import decoding_bindings, import_modules, parse, read_gin
-from t2t_repro.config.gin_text import bindings_in, owner_of
-from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401 (for gin)
-from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
-from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
-from t2t_repro.decoding.translator import Translator
-from t2t_repro.decoding.tree_grammar import TreeGrammar  # noqa: F401 (for gin)
+from t2t_repro.config.gin_files import configure, import_modules, read_gin, trained_bindings
+from t2t_repro.config.gin_text import bindings_in
+from t2t_repro.decoding.settings import CONFIGURABLES, Sampling, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
+
 _LONGEST = "prepare.max_length"
-_ROOTS = ("Translator", "BeamSearch", "Sampling", "Aligner", "evaluate")
-"""The configurables that verbs with a trained model call by themselves."""
 
 
 def load_translator(
@@ -28,7 +23,7 @@ def load_translator(
     precision: str | None = None,
     ensemble: Sequence[str | Path | tuple[str | Path, str | None]] = (),
     imports: Sequence[str] = (),
-) -> Translator:
+) -> "Translator":
     """Loads a trained model for translation, with the settings that it was trained with.
 
     Nothing in the directory is executed: its config.gin is read as data. gin's bindings are then
@@ -46,61 +41,69 @@ def load_translator(
     Raises:
         UserError: something is missing or cannot be used, or an ensemble has different subwords.
     """
-    import_modules(imports)
     directory = ModelDirectory(model_dir)
-    subwords = directory.subwords()
-    configure_as_trained(directory, params, imports)
-    models = []
-    others = [one if isinstance(one, tuple) else (one, None) for one in ensemble]
-    for path, name in ((model_dir, checkpoint), *others):
-        member = ModelDirectory(path)
-        if member.subwords().contents() != subwords.contents():
-            raise UserError(
-                f"{path} was trained with other subwords than {model_dir}, expected the same: an "
-                "ensemble is of models that were trained on the same prepared data."
-            )
-        models.append(member.load_model(name, precision))
-    return Translator(models, subwords)
+    settings = read_settings(directory, params, imports)
+    pairs = (one if isinstance(one, tuple) else (one, None) for one in ensemble)
+    others = ((ModelDirectory(path), name) for path, name in pairs)
+    return load([(directory, checkpoint), *others], settings, precision)
 
 
-def configure_as_trained(
-    directory: ModelDirectory, params: Sequence[str], imports: Sequence[str] = ()
-) -> None:
-    """Binds what a model directory says of decoding and evaluation, and bindings on top of it.
+def read_settings(
+    directory: ModelDirectory,
+    params: Sequence[str] = (),
+    imports: Sequence[str] = (),
+    others: Sequence[Callable[..., Any]] = (),
+) -> TranslatorSettings:
+    """Reads what a model directory says of decoding, and bindings on top of it.
+
+    Does not import TensorFlow, unless `imports` do.
 
     Args:
         directory: of the training run.
         params: bindings on top of its configuration.
-        imports: modules that have been imported, whose configurables it may name.
+        imports: modules of your own whose configurables it may name; they are imported.
+        others: further configurables that it may name, such as metrics; the caller calls the first.
 
     Raises:
         UserError: the configuration, or a binding, cannot be used.
     """
+    import_modules(imports)
     replaced = bindings_in("\n".join(params), "--gin_param")
-    defaults = decoding_bindings(directory.config_gin, replaced, imports)
+    known = (*CONFIGURABLES, *others)
+    defaults = trained_bindings(directory.config_gin, known, replaced, imports)
     in_effect = directory.operative_config_gin
     longest = bindings_in(read_gin(in_effect) if in_effect.is_file() else "").get(_LONGEST)
     if isinstance(longest, int):
         defaults.insert(0, f"Translator.trained_length = {longest}")
-    own = parse(None, params, defaults)
-    check_values()
-    _check_search(own)
-    check_read(own, _ROOTS)
+    configure(None, params, [TranslatorSettings, Sampling, *others[:1]], defaults)
+    return TranslatorSettings()
 
 
-def _check_search(own: Collection[str]) -> None:
-    """Checks that `BeamSearch` is not bound in vain, in a directory that searches as Marian.
+def load(
+    members: Sequence[tuple[ModelDirectory, str | None]],
+    settings: TranslatorSettings,
+    precision: str | None = None,
+) -> "Translator":
+    """Loads the models of a translator.
 
     Args:
-        own: names of the caller's bindings.
+        members: model directory and checkpoint of each model; see `ModelDirectory.checkpoint`.
+        settings: of the translator.
+        precision: see `ModelDirectory.new_model`.
 
     Raises:
-        UserError: it is.
+        UserError: a model cannot be used, or they have different subwords.
     """
-    search = bindings_in(gin.config_str()).get("Translator.search")
-    for name in own:
-        if search == "@MarianSearch()" and owner_of(name) == "BeamSearch":
+    from t2t_repro.decoding.translator import Translator
+
+    first, *_ = (directory for directory, _ in members)
+    subwords = first.subwords()
+    models = []
+    for directory, checkpoint in members:
+        if directory.subwords().contents() != subwords.contents():
             raise UserError(
-                f"{name} is bound, but the search is {search}: bind MarianSearch."
-                f"{name.rpartition('.')[2]}, or Translator.search = @BeamSearch() too."
+                f"{directory.path} was trained with other subwords than {first.path}, expected the "
+                "same: an ensemble is of models that were trained on the same prepared data."
             )
+        models.append(directory.load_model(checkpoint, precision))
+    return Translator(models, subwords, settings)

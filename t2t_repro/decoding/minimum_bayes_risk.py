@@ -5,15 +5,13 @@ Aziz 2020), but those of a beam work too (Kumar and Byrne 2004).
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import gin
 import numpy as np
-from numpy.typing import NDArray
-from sacrebleu.metrics import BLEU, CHRF
 
-from t2t_repro.config.values import texts, validated
+from t2t_repro.config.values import configurable
 from t2t_repro.decoding.search import Translation
 from t2t_repro.text.scripts import bleu_tokenizer
 
@@ -21,21 +19,25 @@ Utility = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """(hypotheses, references) -> the quality of each hypothesis if its reference is right."""
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
+@configurable(denylist=["hypotheses", "references"])
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """Computes chrF of each hypothesis and its reference, in percent."""
+    from sacrebleu.metrics import CHRF
+
     # Each reference is cut into n-grams once, however many hypotheses it is compared with.
     metrics = {reference: CHRF(references=[[reference]]) for reference in set(references)}
     return _scores(metrics, hypotheses, references)
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
+@configurable(denylist=["hypotheses", "references"])
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """Computes BLEU of each hypothesis and its reference, in percent.
 
     Smoothed, and without the n-gram orders that are too long for the sentence, as is usual. The
     tokenizer suits the script of the references.
     """
+    from sacrebleu.metrics import BLEU
+
     tokenizer = bleu_tokenizer(set(references))
     metrics = {
         reference: BLEU(tokenize=tokenizer, effective_order=True, references=[[reference]])
@@ -45,14 +47,13 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[
 
 
 def _scores(
-    metrics: dict[str, BLEU] | dict[str, CHRF], hypotheses: Sequence[str], references: Sequence[str]
+    metrics: Mapping[str, Any], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[float]:
-    pairs = zip(texts("hypotheses", hypotheses), texts("references", references), strict=True)
+    pairs = zip(hypotheses, references, strict=True)
     return [metrics[reference].corpus_score([text], None).score for text, reference in pairs]
 
 
-@gin.configurable
-@validated
+@configurable()
 @dataclass(frozen=True)
 class MinimumBayesRisk:
     """Prefers the hypothesis h with the highest mean utility u(h, h') over all others h'.
@@ -73,21 +74,15 @@ class MinimumBayesRisk:
 
         Returns:
             the different ones, the best first; of equal ones the one that came first.
-
-        Raises:
-            UserError: the utility did not give a number for every pair.
         """
-        first = {one.text: one for one in reversed(hypotheses)}
+        first = {translation.text: translation for translation in reversed(hypotheses)}
         drawn = Counter(translation.text for translation in hypotheses)
         texts, counts = list(drawn), np.array(list(drawn.values()))
+        # Of every pair of texts, [hypotheses, references]
+        pairs = [text for text in texts for _ in texts], texts * len(texts)
+        utilities = np.asarray(self.utility(*pairs), np.float64).reshape(len(texts), -1)
         # [texts, texts]: how many others there are of each
         others = counts - np.eye(len(texts)) if len(hypotheses) > 1 else np.ones([1, 1])
-        expected = (self._utilities(texts) * others).sum(axis=1) / others.sum(axis=1)
+        expected = (utilities * others).sum(axis=1) / others.sum(axis=1)
         order = np.argsort(-expected, kind="stable")
         return [first[texts[index]]._replace(score=float(expected[index])) for index in order]
-
-    def _utilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Returns the utility of every pair of texts, [hypotheses, references]."""
-        count = len(texts)
-        pairs = [text for text in texts for _ in texts], [*texts] * count
-        return np.asarray(self.utility(*pairs), np.float64).reshape(count, count)

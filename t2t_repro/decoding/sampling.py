@@ -3,21 +3,35 @@
 Each id is drawn from P(id | source, previous ids). A temperature can sharpen the distribution, and
 top-k (Fan et al. 2018) or nucleus sampling (Holtzman et al. 2020) restrict it to the most probable
 ids. Used for back-translation (Edunov et al. 2018) and for minimum Bayes risk.
+
+Every random number is a hash of the sentence and the position that it is drawn for. A generator's
+numbers depend on how many were drawn before, and TensorFlow's stateless ones on the shape that is
+drawn: a sentence's samples would depend on its batch. The hash is splitmix64 (Steele et al. 2014),
+a counter and a mixing function of 64 bits. It uses only integer operations that TensorFlow has on
+all devices: wrapping products, shifts, exclusive or.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import gin
 import tensorflow as tf
 
-from t2t_repro.config.values import Count, Range, Seed, validated
-from t2t_repro.decoding.random_numbers import exponentials, hashed
-from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel, prefix_id
-from t2t_repro.decoding.step_loop import Row, StepLoop
+from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop, prefix_id
 from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.settings import Sampling
+
+
+_DIGITS = 53
+"""Of a random number between 0 and 1."""
+
+# splitmix64's increment and factors, as signed numbers.
+_GOLDEN, _FIRST, _SECOND = (
+    bits - 2**64 for bits in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 class _State(NamedTuple):
@@ -29,116 +43,69 @@ class _State(NamedTuple):
     log_probs: tf.Tensor  # [batch, samples]
 
 
-@gin.configurable
-@validated
 @dataclass(frozen=True)
-class Sampling:
-    """Draws translations y of a sentence x from P(y | x), independently of each other.
+class SamplingSteps(StepLoop):
+    """Draws samples, one id of each after the other."""
 
-    A sample is a function of the seed, the ids of x and the number of the sample. So it is the same
-    in every batch, up to rounding of the model's probabilities.
+    settings: "Sampling"
 
-    The score of a sample is log P(y | x) of the model itself, in nats, for any temperature, top_k
-    and nucleus, so that scores can be compared. Samples come in the order in which they were
-    drawn: the first n of many are the same as n samples.
-
-    Attributes:
-        samples: translations drawn of each sentence.
-        temperature: divides the logits. Below 1 probable ids become more probable; near 0 sampling
-            is greedy decoding.
-        top_k: draws from so many most probable ids; None: from all.
-        nucleus: draws from the smallest set of most probable ids that has at least this
-            probability (after temperature and top_k); None: from all.
-        seed: of the random numbers.
-
-    Raises:
-        UserError: a number is outside of its range.
-    """
-
-    samples: Annotated[int, Range(least=1, most=1024)] = 1
-    temperature: Annotated[float, Range(least=0.001, most=1000)] = 1.0
-    top_k: Count | None = None
-    nucleus: Annotated[float, Range(above=0, most=1)] | None = None
-    seed: Seed = 1
-
-    @property
-    def beam_size(self) -> int:
-        """The number of translations of a sentence that are drawn side by side."""
-        return self.samples
-
-    def search(
-        self,
-        model: StepModel,
-        cache: Cache,
-        limits: tf.Tensor,
-        max_steps: int | tf.Tensor,
-        n_best: int | tf.Tensor = 1,
-        constraints: DecodingConstraints | None = None,
-    ) -> SearchResult:
-        """Draws translations for a batch of sentences.
-
-        Args:
-            model: scores the next id.
-            cache: of the model before step 0, without room.
-            limits: [batch] integers, the most ids that a row may have, EOS included.
-            max_steps: width of the result.
-            n_best: how many samples are returned.
-            constraints: keys, seeds, prefixes and `forbidden`. Scores are normalised.
-
-        Returns:
-            See `SearchResult`; every sample exists, finished or not.
-        """
-        limits = tf.minimum(tf.cast(limits, tf.int32), max_steps)
-        constraints = constraints or DecodingConstraints(tf.zeros_like(limits, tf.int64))
-        prefix = () if constraints.prefix is None else (constraints.prefix,)
-
-        def advance(state: _State, logits: tf.Tensor, step: tf.Tensor, row: Row) -> _State:
-            states, *prefix = row.known
-            logits = tf.cast(logits, tf.float32)
-            drawn = self._drawn(without_ids(logits, constraints.forbidden), hashed(states, step))
-            if prefix:
-                (prefix_ids,) = prefix
-                forced = prefix_id(prefix_ids, step)[:, None]
-                drawn = tf.where(forced != PAD_ID, forced, drawn)
-            return _next_state(state, drawn, _log_p(logits, drawn), step)
-
-        def is_done(state: _State, step: tf.Tensor | int, row: Row) -> tf.Tensor:
-            return (step >= row.limits) | tf.reduce_all(state.last_ids == EOS_ID, axis=1)
-
-        state = self._initial_state(limits, max_steps)
-        row = Row(limits, (self._random_states(constraints), *prefix))
-        steps, state = StepLoop(model, advance, is_done).run(cache, row, state)
-        return SearchResult(
-            ids=state.ids[:, :n_best],
-            scores=state.log_probs[:, :n_best],
-            finished=tf.reduce_any(state.last_ids == EOS_ID, axis=1),
-            steps=steps,
-        )
-
-    def _random_states(self, constraints: DecodingConstraints) -> tf.Tensor:
-        """Returns a random state for each sample, [batch, samples] int64."""
-        seeds = tf.constant(self.seed, tf.int64) if constraints.seeds is None else constraints.seeds
-        return hashed(hashed(constraints.keys, seeds)[:, None], tf.range(self.samples))
-
-    def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
-        batch = limits.shape[0] if limits.shape[0] is not None else tf.shape(limits)[0]
+    def begin(self, batch: tf.Tensor) -> _State:
+        """Returns samples without ids."""
+        samples = self.settings.samples
         return _State(
-            last_ids=tf.fill([batch, self.samples], PAD_ID),
-            parents=tf.tile(tf.range(self.samples)[None], [batch, 1]),
-            ids=tf.fill([batch, self.samples, max_steps], PAD_ID),
-            log_probs=tf.zeros([batch, self.samples]),
+            last_ids=tf.fill([batch, samples], PAD_ID),
+            parents=tf.tile(tf.range(samples)[None], [batch, 1]),
+            ids=tf.fill([batch, samples, self.max_steps], PAD_ID),
+            log_probs=tf.zeros([batch, samples]),
         )
+
+    def known(self) -> tf.Tensor:
+        """Returns a random state for each sample, [batch, samples] int64."""
+        seeds = self.constraints.seeds
+        if seeds is None:
+            seeds = tf.constant(self.settings.seed, tf.int64)
+        keys = hashed(self.constraints.keys, seeds)
+        return hashed(keys[:, None], tf.range(self.settings.samples))
+
+    def advance(
+        self, state: _State, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
+    ) -> _State:
+        """Draws an id of every sample that has not ended."""
+        allowed = without_ids(logits, self.constraints.forbidden)
+        drawn = self._drawn(allowed, hashed(row.known, step))
+        if row.prefix:
+            forced = prefix_id(row.prefix[0], step)[:, None]
+            drawn = tf.where(forced != PAD_ID, forced, drawn)
+        has_ended = state.last_ids == EOS_ID
+        gained = tf.where(has_ended, 0.0, _log_p(logits, drawn))
+        drawn = tf.where(has_ended, PAD_ID, drawn)
+        is_here = tf.range(tf.shape(state.ids)[-1]) == step
+        return _State(
+            last_ids=tf.where(has_ended, EOS_ID, drawn),
+            parents=state.parents,
+            ids=tf.where(is_here, drawn[:, :, None], state.ids),
+            log_probs=state.log_probs + gained,
+        )
+
+    def is_done(self, state: _State, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
+        """Returns the rows that are at their limit, or whose samples have all ended."""
+        has_ended = tf.reduce_all(state.last_ids == EOS_ID, axis=1)
+        return (step >= row.max_target_lengths) | has_ended
+
+    def results(self, state: _State) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the samples; every one exists, finished or not."""
+        return state.ids, state.log_probs, tf.reduce_any(state.last_ids == EOS_ID, axis=1)
 
     def _drawn(self, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
         """Draws from logits [batch, samples, vocab], with random states [batch, samples]."""
         vocab = logits.shape[-1]
-        if self.temperature != 1:
-            logits /= self.temperature
+        if self.settings.temperature != 1:
+            logits /= self.settings.temperature
         p = tf.reshape(tf.nn.softmax(logits), [-1, vocab])
         flat = tf.reshape(states, [-1])
-        nucleus = None if self.nucleus == 1 else self.nucleus
-        if self.top_k is not None and self.top_k < vocab:
-            ids = draw_from_top_k(p, flat, self.top_k, nucleus)
+        nucleus = None if self.settings.nucleus == 1 else self.settings.nucleus
+        if self.settings.top_k is not None and self.settings.top_k < vocab:
+            ids = draw_from_top_k(p, flat, self.settings.top_k, nucleus)
         elif nucleus is not None:
             ids = draw_from_nucleus(p, flat, nucleus)
         else:
@@ -244,20 +211,59 @@ def _first(p: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
 def _log_p(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Returns the log-probabilities of ids [batch, samples], also where p underflows float32."""
     # The largest p is 1 / Σ exp(z - max z).
-    largest, p_largest = (
-        tf.reduce_max(of_all, axis=-1) for of_all in (logits, tf.nn.softmax(logits))
-    )
+    largest = tf.reduce_max(logits, axis=-1)
+    p_largest = tf.reduce_max(tf.nn.softmax(logits), axis=-1)
     return tf.gather(logits, ids, batch_dims=2) - largest + tf.math.log(p_largest)
 
 
-def _next_state(state: _State, drawn: tf.Tensor, log_p: tf.Tensor, step: tf.Tensor) -> _State:
-    """Appends drawn ids and their log-probabilities [batch, samples] to unfinished samples."""
-    has_ended = state.last_ids == EOS_ID
-    drawn = tf.where(has_ended, PAD_ID, drawn)
-    is_here = tf.range(tf.shape(state.ids)[-1]) == step
-    return _State(
-        last_ids=tf.where(has_ended, EOS_ID, drawn),
-        parents=state.parents,
-        ids=tf.where(is_here, drawn[:, :, None], state.ids),
-        log_probs=state.log_probs + tf.where(has_ended, 0.0, log_p),
+def hashed(state: tf.Tensor, counter: tf.Tensor | int) -> tf.Tensor:
+    """Hashes each pair of a state and a counter.
+
+    Args:
+        state: int64 of any shape, a hash or a number that differs between rows.
+        counter: integers of a shape that broadcasts.
+
+    Returns:
+        int64, 64 random bits.
+    """
+    x = state + (tf.cast(counter, tf.int64) + 1) * _GOLDEN
+    x = tf.bitwise.bitwise_xor(x, _shifted(x, 30)) * _FIRST
+    x = tf.bitwise.bitwise_xor(x, _shifted(x, 27)) * _SECOND
+    return tf.bitwise.bitwise_xor(x, _shifted(x, 31))
+
+
+def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
+    """Draws exponentially distributed numbers with mean 1.
+
+    Args:
+        states: int64 of any shape, hashes.
+        counters: integers of a shape that broadcasts; each gives another number.
+
+    Returns:
+        float32, above 0.
+    """
+    bits = hashed(states, counters)
+    # Small numbers keep the most digits: the smallest one decides.
+    uniform = (tf.cast(_shifted(bits, 64 - _DIGITS), tf.float32) + 0.5) * 2.0**-_DIGITS
+    return -tf.math.log1p(-uniform)
+
+
+def keys_of(ids: tf.Tensor) -> tf.Tensor:
+    """Hashes the ids of each sentence; padding does not count.
+
+    Args:
+        ids: [batch, length], PAD after each sentence.
+
+    Returns:
+        [batch] int64.
+    """
+    positions = tf.range(tf.shape(ids)[1])
+    of_ids = hashed(hashed(tf.cast(ids, tf.int64), 0), positions)
+    return tf.reduce_sum(tf.where(ids != PAD_ID, of_ids, 0), axis=1)
+
+
+def _shifted(x: tf.Tensor, bits: int) -> tf.Tensor:
+    """Shifts an int64 right as an unsigned number: zeros come in from the left."""
+    return tf.bitwise.bitwise_and(
+        tf.bitwise.right_shift(x, tf.constant(bits, tf.int64)), 2 ** (64 - bits) - 1
     )

@@ -4,18 +4,23 @@ Your own search is a class with `beam_size` and `search` that gin binds:
 `Translator.search = @my_project.MySearch()`.
 """
 
-import dataclasses
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import tensorflow as tf
-
-from t2t_repro.vocabulary import PAD_ID
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 Cache = Any
 """The state of a model between steps: nested tensors, each [batch, ...]."""
 
 UNFILLED_SCORE = -1e7
 """The score of a hypothesis that does not exist, as in tensor2tensor."""
+
+
+LengthPenalty = Callable[[Any, float], Any]
+"""lp(length, alpha), which log P(y) is divided by. Lengths are integers of any shape and include
+EOS. The result is float32 of the same shape, positive, and does not fall with the length: beam
+search relies on that to end early."""
 
 
 class Translation(NamedTuple):
@@ -26,11 +31,13 @@ class Translation(NamedTuple):
         score: in nats. Beam search's is log-probability divided by the length penalty. After
             reranking it is the reranker's own measure.
         finished: whether it ended by itself; otherwise it is cut off at the limit of its length.
+        truncated: whether its source or its prefix was cut off.
     """
 
     text: str
     score: float
     finished: bool = True
+    truncated: bool = False
 
 
 class StepModel(Protocol):
@@ -41,8 +48,8 @@ class StepModel(Protocol):
         ...
 
     def step(
-        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
-    ) -> tuple[tf.Tensor, Cache]:
+        self, ids: "tf.Tensor", parents: "tf.Tensor", position: "tf.Tensor", cache: Cache
+    ) -> "tuple[tf.Tensor, Cache]":
         """Scores the next id of every hypothesis.
 
         Args:
@@ -69,13 +76,13 @@ class DecodingConstraints(NamedTuple):
         seeds: [batch] int64, a seed for each sentence; None: the search's own seed.
         forbidden: ids that a search must not choose; a prefix may have them. The other ids keep
             the probability that the model gives them, so a score is still log P.
-        normalized: whether the model's scores are added up as they are, which beam search does
-            then; otherwise they are logits.
+        normalized: True if the model's scores are log-probabilities (or a combination of several
+            models'), which are added up as they are; False if they are logits.
     """
 
-    keys: tf.Tensor
-    prefix: tf.Tensor | None = None
-    seeds: tf.Tensor | None = None
+    keys: "tf.Tensor"
+    prefix: "tf.Tensor | None" = None
+    seeds: "tf.Tensor | None" = None
     forbidden: tuple[int, ...] = ()
     normalized: bool = False
 
@@ -87,17 +94,17 @@ class Grammar(Protocol):
     `Translator.grammar = @my_project.MyGrammar`. All states are nested tensors [batch, beam, ...].
     """
 
-    def begin(self, source: tf.Tensor, limits: tf.Tensor, beam_size: int) -> Any:
+    def begin(self, source: "tf.Tensor", max_target_lengths: "tf.Tensor", beam_size: int) -> Any:
         """Returns the state of hypotheses without ids.
 
         Args:
             source: [batch, source_length] int32 ids, EOS last, then PAD.
-            limits: [batch] int32, the most ids that a hypothesis may have, EOS included.
+            max_target_lengths: [batch] int32, the most ids of a hypothesis, EOS included.
             beam_size: hypotheses of a sentence.
         """
         ...
 
-    def after(self, state: Any, ids: tf.Tensor) -> Any:
+    def after(self, state: Any, ids: "tf.Tensor") -> Any:
         """Returns the state after one more id of every hypothesis; PAD changes nothing.
 
         Args:
@@ -106,44 +113,9 @@ class Grammar(Protocol):
         """
         ...
 
-    def allowed(self, state: Any) -> tf.Tensor:
+    def allowed(self, state: Any) -> "tf.Tensor":
         """Returns which ids may come next, [batch, beam, vocab] bool: at least one."""
         ...
-
-
-class GrammaticalModel(NamedTuple):
-    """A model whose hypotheses follow a grammar; to a search, a `StepModel` like any other.
-
-    Its scores are log-probabilities, -inf of what may not come next. The other ids keep the
-    probability that the model gives them, so a score is still log P.
-
-    Attributes:
-        model: scores the next id. Its cache is the first of two here.
-        grammar: says what may come next. Its state is the second.
-        normalized: whether the model's scores are added up as they are; see `DecodingConstraints`.
-    """
-
-    model: StepModel
-    grammar: Grammar
-    normalized: bool = False
-
-    def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Enlarges the model's cache by so many steps."""
-        of_model, state = cache
-        return self.model.make_room(of_model, positions), state
-
-    def step(
-        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
-    ) -> tuple[tf.Tensor, Cache]:
-        """Scores the next id of every hypothesis; see `StepModel`."""
-        scores, of_model = self.model.step(ids, parents, position, cache[0])
-        log_p = tf.cast(scores, tf.float32)
-        if not self.normalized:
-            log_p = tf.nn.log_softmax(log_p)
-        before = tf.nest.map_structure(lambda one: tf.gather(one, parents, batch_dims=1), cache[1])
-        state = self.grammar.after(before, ids)
-        is_allowed = self.grammar.allowed(state)
-        return tf.where(is_allowed, log_p, float("-inf")), (of_model, state)
 
 
 class SearchResult(NamedTuple):
@@ -159,10 +131,19 @@ class SearchResult(NamedTuple):
         steps: int32 scalar, the number of calls of the step function; all later ids are PAD.
     """
 
-    ids: tf.Tensor
-    scores: tf.Tensor
-    finished: tf.Tensor
-    steps: tf.Tensor
+    ids: "tf.Tensor"
+    scores: "tf.Tensor"
+    finished: "tf.Tensor"
+    steps: "tf.Tensor"
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Orders the hypotheses that a search has found; `MinimumBayesRisk` is one."""
+
+    def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
+        """Orders the hypotheses of a sentence (at least one): the best first, each text once."""
+        ...
 
 
 @runtime_checkable
@@ -178,40 +159,21 @@ class Search(Protocol):
         self,
         model: StepModel,
         cache: Cache,
-        limits: tf.Tensor,
-        max_steps: int | tf.Tensor,
-        n_best: int | tf.Tensor = 1,
-        constraints: DecodingConstraints | None = None,
+        max_target_lengths: "tf.Tensor",
+        max_steps: "int | tf.Tensor",
+        n_best: "int | tf.Tensor",
+        constraints: DecodingConstraints,
     ) -> SearchResult:
         """Decodes a batch of sentences, eagerly or in a `tf.function`.
 
         Args:
             model: scores the next id.
-            cache: of the model before step 0, without room. Nested tensors [batch, ...].
-            limits: [batch] integers, the most ids that a row may have, EOS included.
+            cache: of the model before step 0, without room. Nested tensors [batch, ...]; rows
+                that are done may be removed from them.
+            max_target_lengths: [batch] int32, the most ids of a translation, EOS included; at
+                most max_steps.
             max_steps: width of the result.
             n_best: number of hypotheses returned for each row, 1 ... beam_size.
-            constraints: None for no constraints and keys that are all 0.
+            constraints: prefixes, seeds and forbidden ids.
         """
         ...
-
-
-def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """Returns the id [batch] of a prefix [batch, prefix_length] at a step; PAD after its end."""
-    is_here = tf.range(tf.shape(prefix)[1]) == step
-    # PAD is 0, so the sum is the one id at this step.
-    return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
-
-
-def described(search: Search) -> str:
-    """Describes a search, e.g. "BeamSearch(beam_size=4, length_penalty=0.6, ...)".
-
-    Args:
-        search: of one that is not a dataclass, only the name is given.
-    """
-    name = type(search).__name__
-    if not dataclasses.is_dataclass(search):
-        return name
-    values = {field.name: getattr(search, field.name) for field in dataclasses.fields(search)}
-    shown = (f"{key}={getattr(value, '__name__', repr(value))}" for key, value in values.items())
-    return f"{name}({', '.join(shown)})"

@@ -4,18 +4,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
 from sentencex import segment
 
 from t2t_repro.config.values import texts
+from t2t_repro.decoding.search import Translation
 from t2t_repro.text.tags import languages_in_front
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
-Piece = tuple[str, str]
+SentencePart = tuple[str, str]
 """A sentence or a part of one, and what stays as it is after it: white space, addresses."""
 
 _KEPT = re.compile(
@@ -30,25 +31,22 @@ _WORDS = re.compile(r"[^\s!-/:-@[-`{-~](?:.*[^\s!-/:-@[-`{-~])?", re.DOTALL)
 """A text without the white space and ASCII punctuation at its ends."""
 
 
-class Row(NamedTuple):
-    """The translation of a text, as a server answers.
+def translate_split(
+    translator: "Translator", lines: Sequence[str], language: str
+) -> list[Translation]:
+    """Translates lines sentence by sentence with a translator; see `translate_sentences`."""
 
-    Attributes:
-        translation: the text.
-        score: of a line, the sum of its sentences' scores.
-        truncated: whether something of the text was cut off.
-        finished: whether the translation is whole, see `Translation`.
-    """
+    def translate(sentences: Sequence[str]) -> Iterator[Translation]:
+        return (best for best, *_ in translator.translate(sentences, first=None))
 
-    translation: str
-    score: float
-    truncated: bool
-    finished: bool = True
+    return translate_sentences(lines, language, translate)
 
 
 def translate_sentences(
-    lines: Sequence[str], language: str, translate: Callable[[Sequence[str]], Iterable[Row]]
-) -> list[Row]:
+    lines: Sequence[str],
+    language: str,
+    translate: Callable[[Sequence[str]], Iterable[Translation]],
+) -> list[Translation]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
     A sentence that is too long is halved at white space until its parts fit. One whose translation
@@ -58,34 +56,26 @@ def translate_sentences(
     Args:
         lines: any texts. The white space at the ends of a line stays, too.
         language: of `split`.
-        translate: returns a row for each text. Only `truncated` is used of a row that is truncated,
-            if there is white space in its text.
+        translate: returns a translation of each text. For a truncated text that contains white
+            space, the translation is ignored.
+
+    Returns:
+        a translation of each line; its score is the sum of its sentences' scores.
     """
     split_lines = [
         [(_coded(text, languages_in_front(line)), blank) for text, blank in split(line, language)]
         for line in texts("lines", lines)
     ]
-    rows = {"": Row("", 0.0, False)}
-    while unknown := [*{text: 0 for some in split_lines for text, _ in some if text not in rows}]:
-        rows.update(zip(unknown, translate(unknown), strict=True))
-        split_lines = [[part for one in some for part in _fit(one, rows)] for some in split_lines]
-    return [_join(some, [rows[text] for text, _ in some]) for some in split_lines]
+    known = {"": Translation("", 0.0)}
+    while unknown := [*{text: 0 for line in split_lines for text, _ in line if text not in known}]:
+        known.update(zip(unknown, translate(unknown), strict=True))
+        split_lines = [
+            [part for sentence in line for part in _fit(sentence, known)] for line in split_lines
+        ]
+    return [_join(line, [known[text] for text, _ in line]) for line in split_lines]
 
 
-def translate_split(translator: "Translator", lines: Sequence[str], language: str) -> list[Row]:
-    """Translates lines sentence by sentence with a translator; see `translate_sentences`."""
-
-    def translate(sentences: Sequence[str]) -> Iterator[Row]:
-        truncated = translator.truncated(sentences)
-        cuts = zip(sentences, truncated, strict=True)
-        whole = ["" if cut and _gaps(text) else text for text, cut in cuts]
-        for (best, *_), cut in zip(translator.translate(whole, first=None), truncated, strict=True):
-            yield Row(best.text, best.score, cut, best.finished)
-
-    return translate_sentences(lines, language, translate)
-
-
-def split(line: str, language: str) -> Iterator[Piece]:
+def split(line: str, language: str) -> Iterator[SentencePart]:
     """Splits a line into sentences; joined with their white space, they are the line.
 
     Args:
@@ -105,29 +95,30 @@ def _coded(text: str, codes: str) -> str:
     return text if not text or text.startswith(codes) else codes + text
 
 
-def _fit(piece: Piece, rows: Mapping[str, Row]) -> Iterator[Piece]:
+def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
     """Halves a sentence that was truncated, and its halves, where there is white space.
 
     If its translation lacks what is to be kept, the sentence is divided there.
     """
-    text, blank = piece
-    row = rows.get(text)
-    gaps = _gaps(text) if row and row.truncated else []
-    if gaps:
+    text, blank = sentence
+    found = known.get(text)
+    # White space after the codes.
+    gaps = [*re.compile(r"\s+").finditer(text, len(languages_in_front(text)))]
+    if found and found.truncated and gaps:
         gap = gaps[len(gaps) // 2]
-        yield from _fit((text[: gap.start()], gap[0]), rows)
-        yield from _fit((_coded(text[gap.end() :], languages_in_front(text)), blank), rows)
-    elif row and Counter(_KEPT.findall(text)) - Counter(_KEPT.findall(row.translation)):
-        yield from filter(any, _between_kept(piece))
+        yield from _fit((text[: gap.start()], gap[0]), known)
+        yield from _fit((_coded(text[gap.end() :], languages_in_front(text)), blank), known)
+    elif found and Counter(_KEPT.findall(text)) - Counter(_KEPT.findall(found.text)):
+        yield from filter(any, _between_kept(sentence))
     else:
-        yield piece
+        yield sentence
 
 
-def _between_kept(piece: Piece) -> Iterator[Piece]:
-    """Divides a sentence at what is to be kept, which stays with the punctuation around it."""
-    text, blank = piece
+def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
+    """Splits a sentence around URLs, e-mail addresses and placeholders."""
+    text, blank = sentence
     codes = languages_in_front(text)
-    # What is before `place` has been dealt with.
+    # The text before `place` is done.
     part, stays, place = "", "", len(codes)
     spans = [kept.span() for kept in _KEPT.finditer(text, place)]
     for start, end in [*spans, (len(text), len(text))]:
@@ -139,22 +130,20 @@ def _between_kept(piece: Piece) -> Iterator[Piece]:
     yield part, stays + blank
 
 
-def _gaps(text: str) -> list[re.Match[str]]:
-    """Finds the white space in a sentence, after its codes."""
-    return [*re.compile(r"\s+").finditer(text, len(languages_in_front(text)))]
-
-
-def _join(pieces: Sequence[Piece], rows: Sequence[Row]) -> Row:
-    # A model ends a part as a sentence. What follows a part has its own punctuation.
+def _join(sentences: Sequence[SentencePart], found: Sequence[Translation]) -> Translation:
+    # A model ends a part as a sentence, but the text after the part has its own punctuation.
     parts = [
-        row.translation.removesuffix(".") if stays.strip() else row.translation
-        for (_, stays), row in zip(pieces, rows, strict=True)
+        translation.text.removesuffix(".") if stays.strip() else translation.text
+        for (_, stays), translation in zip(sentences, found, strict=True)
     ]
-    neighbours = zip(pieces, pairwise([*parts, ""]), strict=True)
+    neighbours = zip(sentences, pairwise([*parts, ""]), strict=True)
     blanks = [blank or _blank(source, *both) for (source, blank), both in neighbours]
-    line = "".join(chain(*zip(parts, blanks, strict=True)))
-    _, scores, cuts, ends = zip(Row("", 0.0, False), *rows, strict=True)
-    return Row(line, sum(scores), any(cuts), all(ends))
+    return Translation(
+        text="".join(chain(*zip(parts, blanks, strict=True))),
+        score=sum((translation.score for translation in found), 0.0),
+        finished=all(translation.finished for translation in found),
+        truncated=any(translation.truncated for translation in found),
+    )
 
 
 def _blank(source: str, translation: str, following: str) -> str:
@@ -163,6 +152,6 @@ def _blank(source: str, translation: str, following: str) -> str:
     Chinese and Japanese have none. Their quotation marks are other languages' too, so both
     translations are looked at.
     """
-    widths = {east_asian_width(one) for one in translation[-1:] + following[:1]}
+    widths = {*map(east_asian_width, translation[-1:] + following[:1])}
     is_missing = translation and following and east_asian_width(source[-1]) in "WFA"
     return " " if is_missing and not widths & {"W", "F"} else ""

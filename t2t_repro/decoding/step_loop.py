@@ -4,96 +4,116 @@ Every row of the batch has its own length limit and stops by itself, so a senten
 does not depend on the batch that it is decoded in.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from t2t_repro.decoding.search import Cache, StepModel
+from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel
+from t2t_repro.vocabulary import PAD_ID
 
 SEGMENT = 16
 """The number of steps after which finished sentences are removed from the batch."""
 
 
-class Row(NamedTuple):
+class SentenceConstants(NamedTuple):
     """The constants of each active sentence.
 
     Attributes:
-        limits: [active] int32, the most ids of a translation.
+        max_target_lengths: [active] int32, the most ids of a translation.
+        prefix: (), or ([active, prefix_length],).
         known: nested tensors [active, ...], anything else that the search needs.
     """
 
-    limits: tf.Tensor
+    max_target_lengths: tf.Tensor
+    prefix: tuple[tf.Tensor, ...]
     known: Any
-
-
-Advance = Callable[[Any, tf.Tensor, tf.Tensor, Row], Any]
-"""(state, logits [active, beam, vocab], step, row) -> the state after that step."""
-
-IsDone = Callable[[Any, tf.Tensor | int, Row], tf.Tensor]
-"""(state, step, row) -> which rows cannot gain from another step, [active] bool."""
 
 
 class _Active(NamedTuple):
     """The sentences of the batch that are not done."""
 
     places: tf.Tensor  # [active]: their rows in the batch
-    row: Row
+    row: SentenceConstants
     state: Any
     cache: Cache
 
 
-class StepLoop(NamedTuple):
-    """Lets a model score the next ids and a search choose among them, until all rows are done.
+@dataclass(frozen=True)
+class StepLoop(ABC):
+    """A search of a batch: a model scores the next ids, the search chooses, until all are done.
 
     A row that is done does not change while others go on, and is removed from the batch after at
     most `SEGMENT` steps.
 
     Attributes:
+        settings: of the search.
         model: scores the next id. It may be called with rows that are done; its results for them
             are ignored.
-        advance: chooses.
-        is_done: tells which rows are done.
+        cache, max_target_lengths, max_steps, n_best, constraints: see `Search.search`.
     """
 
+    settings: Any
     model: StepModel
-    advance: Advance
-    is_done: IsDone
+    cache: Cache
+    max_target_lengths: tf.Tensor
+    max_steps: int | tf.Tensor
+    n_best: int | tf.Tensor
+    constraints: DecodingConstraints
 
-    def run(self, cache: Cache, row: Row, state: Any) -> tuple[tf.Tensor, Any]:
+    @abstractmethod
+    def begin(self, batch: tf.Tensor) -> Any:
+        """Returns the state before step 0, of so many sentences."""
+
+    @abstractmethod
+    def advance(
+        self, state: Any, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
+    ) -> Any:
+        """Returns the state after a step, from float32 logits [active, beam, vocab]."""
+
+    @abstractmethod
+    def is_done(self, state: Any, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
+        """Returns which rows cannot gain from another step, [active] bool."""
+
+    @abstractmethod
+    def results(self, state: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns ids [batch, beam, max_steps], scores [batch, beam] and finished [batch]."""
+
+    def known(self) -> Any:
+        """Returns what the search needs of every sentence; see `SentenceConstants`."""
+        return ()
+
+    def run(self) -> SearchResult:
         """Runs all steps.
 
         Works eagerly, and in a `tf.function` where all dimensions but beam and vocab are unknown.
-
-        Args:
-            cache: of the model before step 0, without room.
-            row: of every sentence of the batch.
-            state: before step 0.
-
-        Returns:
-            the number of steps, and the final state of the whole batch.
         """
 
-        def is_any_left(step: tf.Tensor, search: _Active, results: Any) -> tf.Tensor:
+        def is_any_left(step: tf.Tensor, search: _Active, batch_state: Any) -> tf.Tensor:
             return tf.size(search.places) > 0
 
-        def advance(step: tf.Tensor, search: _Active, results: Any) -> tuple:
+        def run_segment(step: tf.Tensor, search: _Active, batch_state: Any) -> tuple:
+            """Advances the active sentences, and copies their state into the batch's."""
             search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
             step, search = self._segment(step, search)
-            # [active, 1]
+            # [active, 1], as the scatter needs them.
             places = search.places[:, None]
-            results = tf.nest.map_structure(
-                lambda result, value: tf.tensor_scatter_nd_update(result, places, value),
-                results,
+            batch_state = tf.nest.map_structure(
+                lambda of_batch, active: tf.tensor_scatter_nd_update(of_batch, places, active),
+                batch_state,
                 search.state,
             )
-            return step, self._without_done(step, search), results
+            return step, self._without_done(step, search), batch_state
 
-        places = tf.range(tf.shape(row.limits)[0])
-        search = self._without_done(0, _Active(places, row, state, cache))
-        steps, _, results = tf.while_loop(
+        batch, prefix = tf.shape(self.max_target_lengths)[0], self.constraints.prefix
+        known_prefix = () if prefix is None else (prefix,)
+        row = SentenceConstants(self.max_target_lengths, known_prefix, self.known())
+        state = self.begin(batch)
+        search = self._without_done(0, _Active(tf.range(batch), row, state, self.cache))
+        steps, _, state = tf.while_loop(
             is_any_left,
-            advance,
+            run_segment,
             (tf.constant(0), search, state),
             shape_invariants=(
                 tf.TensorShape([]),
@@ -101,7 +121,8 @@ class StepLoop(NamedTuple):
                 tf.nest.map_structure(lambda tensor: tensor.shape, state),
             ),
         )
-        return steps, results
+        ids, scores, finished = self.results(state)
+        return SearchResult(ids[:, : self.n_best], scores[:, : self.n_best], finished, steps)
 
     def _segment(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
         """Runs `SEGMENT` steps, or fewer if all rows are done earlier."""
@@ -113,7 +134,7 @@ class StepLoop(NamedTuple):
 
         def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple:
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
-            new_state = self.advance(state, logits, step, row)
+            new_state = self.advance(state, tf.cast(logits, tf.float32), step, row)
             done = self.is_done(state, step, row)
             state = tf.nest.map_structure(
                 lambda old, new: where_row(done, old, new), state, new_state
@@ -139,6 +160,13 @@ class StepLoop(NamedTuple):
         return tf.cond(tf.size(left) < tf.size(search.places), gather, lambda: search)
 
 
+def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """Returns the id [batch] of a prefix [batch, prefix_length] at a step; PAD after its end."""
+    is_here = tf.range(tf.shape(prefix)[1]) == step
+    # PAD is 0, so the sum is the one id at this step.
+    return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
+
+
 def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     """Selects rows: from old where is_old ([batch]), else from new ([batch, ...])."""
     return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
@@ -147,8 +175,8 @@ def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 def _shapes_in_any_segment(search: _Active, roomier_cache: Cache) -> Any:
     """Returns the shapes with the dimensions that change between segments left open."""
 
-    def common(one: tf.Tensor, other: tf.Tensor) -> tf.TensorShape:
-        shape = one.shape.most_specific_compatible_shape(other.shape)
+    def common(before: tf.Tensor, after: tf.Tensor) -> tf.TensorShape:
+        shape = before.shape.most_specific_compatible_shape(after.shape)
         return tf.TensorShape([None]).concatenate(shape[1:])
 
     return tf.nest.map_structure(common, search, search._replace(cache=roomier_cache))

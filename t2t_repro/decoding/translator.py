@@ -1,104 +1,57 @@
 """Text in, text out: subwords, batches of similar length, search (paper, section 6.1)."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple
 
-import gin
 import numpy as np
 import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
-from t2t_repro.config.values import Range, texts, validated
-from t2t_repro.decoding.alignment import Aligner, AlignerSettings
+from t2t_repro.config.values import texts
+from t2t_repro.decoding.alignment import Aligner
 from t2t_repro.decoding.batch_plan import (
     BatchPlanner,
-    Sentences,
+    EncodedPairs,
+    EncodedSentences,
+    compute_batches,
     default_workers,
-    for_each_batch,
     padded,
 )
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.pair_scores import PairScore, PairScorer
-from t2t_repro.decoding.random_numbers import keys_of
+from t2t_repro.decoding.grammar import GrammaticalModel
+from t2t_repro.decoding.sampling import keys_of
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
     Cache,
     DecodingConstraints,
-    Grammar,
-    GrammaticalModel,
-    Search,
     SearchResult,
     StepModel,
     Translation,
 )
+from t2t_repro.decoding.settings import TranslatorSettings
 from t2t_repro.errors import UserError
-from t2t_repro.model.ensemble import Combine, Ensemble, mean_probability
+from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 
-@runtime_checkable
-class Reranker(Protocol):
-    """Orders the hypotheses that a search has found; `MinimumBayesRisk` is one."""
-
-    def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
-        """Orders the hypotheses of a sentence (at least one): the best first, each text once."""
-        ...
-
-
-@gin.configurable("Translator")
-@validated
-@dataclass(frozen=True)
-class TranslatorSettings:
-    """The settings of a `Translator`.
+class PairScore(NamedTuple):
+    """The score of a given translation, by teacher forcing.
 
     Attributes:
-        search: finds the translations; the paper's beam search by default.
-        max_extra_length: the most subwords of a translation beyond max_length_factor times the
-            length of its source, EOS included (paper, section 6.1: 50).
-        max_source_length: the most subwords of a source sentence, EOS included. The rest is cut
-            off, with a warning.
-        tokens_per_batch: the most source subwords times beam size that are decoded together. The
-            batches of all workers also have to fit into half of the free memory, and into 16 GB.
-        workers: batches decoded at the same time, fewer if they do not fit in memory; by default
-            one a core, or one on a GPU.
-        rerank: orders all hypotheses of the search; None keeps the search's order.
-        forbid_pad: whether translations must not contain PAD, for models that were not trained to
-            avoid it, such as Marian's; see `DecodingConstraints`.
-        renormalize: whether a forbidden PAD's probability is given to the other ids, in scores too.
-        aligner: of `Translator.align`.
-        max_length_factor: see max_extra_length. The product is rounded up.
-        forbidden_ids: further ids that translations must not contain, such as UNK. They keep their
-            probability, also with `renormalize`.
-        ensemble: makes one score of several models' log-probabilities.
-        trained_length: the most subwords of a source in training, EOS included; a longer source is
-            translated with a warning.
-        grammar: makes, from the subwords, what says which ids may come next, such as
-            `TreeGrammar`; None lets all come.
-
-    Raises:
-        UserError: a value is out of range, or not a search.
+        log_probability: log P(target, EOS included | source), in nats, without length penalty.
+        subwords: the names of the target's subwords, EOS last; see `SentencePieceModel.labels`.
+        log_probabilities: of every subword, given the source and the previous subwords.
+        truncated: whether source or target was cut off.
     """
 
-    search: Search = field(default_factory=BeamSearch)
-    max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50
-    max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024
-    tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192
-    workers: Annotated[int, Range(least=1, most=1024)] | None = None
-    rerank: Reranker | None = None
-    forbid_pad: bool = False
-    renormalize: bool = False
-    aligner: AlignerSettings = field(default_factory=AlignerSettings)
-    max_length_factor: Annotated[float, Range(above=0, most=1000)] = 1.0
-    forbidden_ids: tuple[Annotated[int, Range(least=0, most=2**31 - 1)], ...] = ()
-    ensemble: Combine = mean_probability
-    trained_length: Annotated[int, Range(least=1)] | None = None
-    grammar: Callable[[SubwordPair], Grammar] | None = None
+    log_probability: float
+    subwords: list[str]
+    log_probabilities: list[float]
+    truncated: bool
 
 
 class Translator:
@@ -111,6 +64,7 @@ class Translator:
         settings: as gin binds them by default.
 
     Attributes:
+        models: the Transformers that translate.
         max_source_length: as in the settings, but at most the model's learned positions.
         forbidden: the ids that translations must not contain.
 
@@ -126,10 +80,11 @@ class Translator:
     ) -> None:
         self.subwords = subwords
         self.settings = settings or TranslatorSettings()
-        without_pad = self.settings.forbid_pad and self.settings.renormalize
-        self._ensemble = Ensemble(tuple(models), self.settings.ensemble, without_pad)
-        pad = [PAD_ID] * self.settings.forbid_pad
-        self.forbidden = tuple(sorted({*self.settings.forbidden_ids, *pad}))
+        imported = self.settings.imported
+        without_pad = imported.forbid_pad and imported.renormalize
+        self.models = tuple(models)
+        self._ensemble = Ensemble(self.models, self.settings.ensemble, without_pad)
+        self.forbidden = tuple(sorted({*imported.forbidden_ids, *[PAD_ID] * imported.forbid_pad}))
         self._grammar = self.settings.grammar and self.settings.grammar(subwords)
         # Sinusoids have no last position.
         self._max_positions = self._ensemble.longest or 2**31 - 1
@@ -144,21 +99,12 @@ class Translator:
 
     @cached_property
     def tags(self) -> Tags:
-        """The tags that the source's vocabulary has."""
+        """The tags of the source's vocabulary."""
         return Tags(self.subwords.source.pieces())
 
     @property
-    def models(self) -> Sequence[Transformer]:
-        """The Transformers that translate."""
-        return self._ensemble.models
-
-    @property
     def model(self) -> Transformer:
-        """The only Transformer.
-
-        Raises:
-            UserError: there are several.
-        """
+        """The only Transformer."""
         if len(self.models) > 1:
             raise UserError(
                 f"the translator has an ensemble of {len(self.models)} models, expected one model: "
@@ -186,58 +132,58 @@ class Translator:
                 whose translations are cut off; None for no such warnings.
 
         Returns:
-            N lists of translations, the best first, or as they were drawn; fewer than n_best where
-            the search found fewer different ones.
+            N lists of translations: the best first, or samples in the order drawn. A list has
+            fewer than n_best if the search found fewer different ones.
 
         Raises:
-            ValueError: n_best is not in 1 ... beam_size, or there are not N prefixes.
-            UserError: the model's scores are not numbers, or a sentence does not fit in memory.
+            UserError: n_best is not in 1 ... beam_size, there are not N prefixes, the model's
+                scores are not numbers, or a sentence does not fit in memory.
         """
         if not 1 <= n_best <= self._beam_size:
-            raise ValueError(
+            raise UserError(
                 f"n_best is {n_best}, expected 1 ... beam_size={self._beam_size}: ask for fewer "
                 "translations or bind a larger beam_size of the search (or Sampling.samples)."
             )
-        sources = _without_blank(self._encode("source", lines, first)).ids
-        prefix_ids = self._encode_prefixes(prefixes, sources, first).ids
-        memory = self._planner.memory_for(max(map(len, sources), default=0))
-        results = [[Translation("", 0.0)] for _ in sources]
-        longest = self.settings.trained_length or self.max_source_length
-        _warn(
-            first,
-            [index for index, ids in enumerate(sources) if len(ids) > longest],
-            f"longer than the {longest} subwords of training, and may be translated in part; "
-            "--split_sentences translates sentence by sentence",
-        )
+        sources = self._encode("source", lines, first).without_blank()
+        prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
+        truncated = sources.truncated | cut_prefixes
+        self._warn_of_untrained_lengths(sources.ids, first)
         rerank = self.settings.rerank
-        searched = self._beam_size if rerank else n_best
-        inputs = [sources, prefix_ids] if any(prefix_ids) else [sources]
-        # One graph for batches of every shape.
-        spec = tf.TensorSpec([None, None], tf.int32)
-        decode = self._decode.get_concrete_function(spec, searched, *[spec] * (len(inputs) - 1))
+        has_prefix = any(prefix_ids)
+        inputs = [sources.ids, prefix_ids] if has_prefix else [sources.ids]
+        decode = self._decode_graph(self._beam_size if rerank else n_best, has_prefix)
 
-        def translate_batch(batch: NDArray[np.int64]) -> None:
-            ids = (padded([of_all[index] for index in batch]) for of_all in inputs)
-            result = decode(*map(tf.constant, ids))
-            for index, *hypotheses in zip(
-                batch, result.ids.numpy(), result.scores.numpy(), strict=True
-            ):
-                translations = self._translations(*hypotheses)
-                results[index] = (rerank.rerank(translations) if rerank else translations)[:n_best]
+        def translate_batch(batch: NDArray) -> Iterator[list[Translation]]:
+            padded_inputs = [padded([of_all[index] for index in batch]) for of_all in inputs]
+            result = decode(*map(tf.constant, padded_inputs))
+            hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
+            for index, ids, scores in hypotheses:
+                translations = self._translations(ids, scores)
+                ordered = rerank.rerank(translations) if rerank else translations
+                cut = index in truncated
+                yield [translation._replace(truncated=cut) for translation in ordered[:n_best]]
 
-        batches = self._planner.batches(sources, memory)
-        workers = self._planner.workers_for(batches, sources, memory)
-        for_each_batch(translate_batch, batches, workers)
-        unfinished = [index for index, found in enumerate(results) if not found[0].finished]
+        plan = self._planner.plan(list(map(len, sources.ids)))
+        blank = [[Translation("", 0.0)] for _ in sources.ids]
+        results = compute_batches(translate_batch, *plan, blank)
+        unfinished = [index for index, (best, *_) in enumerate(results) if not best.finished]
         _warn(first, unfinished, "the translation is cut off at the limit of its length")
         return results
 
-    def truncated(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> list[bool]:
-        """Returns whether `translate` cuts off each line or its prefix."""
-        sources = self._encode("source", lines)
-        beginnings = self._encode_prefixes(prefixes, _without_blank(sources).ids, None)
-        truncated = sources.truncated | beginnings.truncated
-        return [index in truncated for index in range(len(sources.lines))]
+    def _warn_of_untrained_lengths(self, ids: Sequence[Sequence[int]], first: int | None) -> None:
+        """Logs which sources are longer than the sentences that the model was trained with."""
+        trained_length = self.settings.trained_length or self.max_source_length
+        _warn(
+            first,
+            [index for index, of_line in enumerate(ids) if len(of_line) > trained_length],
+            f"longer than the {trained_length} subwords of training, and may be translated in "
+            "part; --split_sentences translates sentence by sentence",
+        )
+
+    def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
+        """Returns `search_batch` as one graph for batches of every shape."""
+        ids = tf.TensorSpec([None, None], tf.int32)
+        return self._decode.get_concrete_function(ids, n_best, *[ids] * has_prefix)
 
     def score(
         self, sources: Iterable[str], targets: Iterable[str], *, first: int | None = 1
@@ -256,11 +202,24 @@ class Translator:
             ValueError: there are not as many sources as targets.
             UserError: the translator has several models.
         """
-        return self._pair_scorer.score(*self._encode_pairs(sources, targets, first))
+        pairs = self._encode_pairs(sources, targets, first)
+        source, target = pairs.sources, pairs.targets
+        truncated = source.truncated | target.truncated
+
+        def score(batch: NDArray) -> Iterator[PairScore]:
+            ids = (padded([side.ids[index] for index in batch]) for side in (source, target))
+            for index, row in zip(batch, self._log_probabilities(*ids).numpy(), strict=True):
+                log_p = row[: len(target.ids[index])]
+                labels = self.subwords.target.labels(target.ids[index])
+                yield PairScore(float(log_p.sum()), labels, log_p.tolist(), index in truncated)
+
+        return pairs.compute(score, PairScore(0.0, [], [], False))
 
     @cached_property
-    def _pair_scorer(self) -> PairScorer:
-        return PairScorer(self.model, self.subwords.target, self.tokens_at_once, self._workers)
+    def _log_probabilities(self) -> Callable[..., tf.Tensor]:
+        ids = tf.TensorSpec([None, None], tf.int32)
+        function = self.model.token_log_probabilities
+        return tf.function(function, input_signature=[ids, ids], autograph=False)
 
     @property
     def tokens_at_once(self) -> int:
@@ -283,8 +242,11 @@ class Translator:
             ValueError: there are not as many sources as targets.
             UserError: the translator has several models.
         """
-        one, other = map(_without_blank, self._encode_pairs(sources, targets, None))
-        return self.aligner.align(one, other, self.tokens_at_once, self._workers)
+        pairs = self._encode_pairs(sources, targets, None)
+        with_words = pairs._replace(
+            sources=pairs.sources.without_blank(), targets=pairs.targets.without_blank()
+        )
+        return self.aligner.align(with_words)
 
     @cached_property
     def aligner(self) -> Aligner:
@@ -293,15 +255,15 @@ class Translator:
 
     def _encode_pairs(
         self, sources: Iterable[str], targets: Iterable[str], first: int | None
-    ) -> tuple[Sentences, Sentences]:
-        """Encodes both sides as `_encode` does, and checks that there are as many of both."""
-        one, other = self._encode("source", sources, first), self._encode("target", targets, first)
-        _check_same_number(one.lines, other.lines, "targets")
-        return one, other
+    ) -> EncodedPairs:
+        """Encodes both sides as `_encode` does."""
+        source = self._encode("source", sources, first)
+        target = self._encode("target", targets, first)
+        return EncodedPairs(source, target, self.tokens_at_once, self._workers)
 
     def _encode(
-        self, side: Literal["source", "target"], lines: Iterable[str], first: int | None = None
-    ) -> Sentences:
+        self, side: Literal["source", "target"], lines: Iterable[str], first: int | None
+    ) -> EncodedSentences:
         """Encodes lines, EOS last, and cuts off long ones.
 
         Args:
@@ -312,7 +274,7 @@ class Translator:
         subwords, longest = getattr(self.subwords, side), self.max_source_length
         lines = texts(f"{side} texts", lines)
         if side == "target":
-            longest = self.limit(longest)
+            longest = self.max_target_length(longest)
         else:
             self._warn_of_tags(lines, first)
         # As in T2T: models are not trained on white space at the ends.
@@ -321,10 +283,10 @@ class Translator:
         for index in truncated:
             del encoded[index][longest - 1 : -1]
         _warn(first, truncated, f"the {side} is long, only the first {longest} subwords are used")
-        return Sentences(lines, encoded, truncated)
+        return EncodedSentences(lines, encoded, truncated)
 
     def _warn_of_tags(self, lines: Sequence[str], first: int | None) -> None:
-        """Logs each fault of a tag once, whatever the number of calls and lines."""
+        """Logs each fault of a tag once, in all calls."""
         for index, line in enumerate(lines):
             fault = self.tags.fault(line)
             if fault and fault not in self._faults and len(self._faults) < 10:
@@ -337,34 +299,37 @@ class Translator:
         prefixes: Iterable[str] | None,
         sources: Sequence[Sequence[int]],
         first: int | None,
-    ) -> Sentences:
-        """Encodes the beginnings of translations, without EOS; none for blank sources."""
-        prefixes = [""] * len(sources) if prefixes is None else texts("prefixes", prefixes)
-        _check_same_number(sources, prefixes, "prefixes")
-        encoded = self.subwords.target.encode([prefix.strip() for prefix in prefixes])
-        truncated = set()
-        for index, ids in enumerate(encoded):
-            del ids[-1]
-            length = len(sources[index])
-            limit = self.limit(length) if length else 0
-            if 0 < limit < len(ids):
-                truncated.add(index)
-            del ids[limit:]
-        _warn(first, truncated, "the prefix is longer than a translation, and cut off")
-        return Sentences(prefixes, encoded, truncated)
+    ) -> tuple[list[list[int]], set[int]]:
+        """Encodes the beginnings of translations, without EOS; none for blank sources.
 
-    def limit(self, length: int) -> int:
-        """Returns the most ids of a translation, as `limits` does."""
-        scaled = int(np.ceil(np.float32(length) * np.float32(self.settings.max_length_factor)))
-        return min(scaled + self.settings.max_extra_length, self._max_positions)
+        Returns:
+            the ids of each, and the indices of those that were cut off.
+        """
+        prefixes = [""] * len(sources) if prefixes is None else texts("prefixes", prefixes)
+        encoded = self.subwords.target.encode([prefix.strip() for prefix in prefixes])
+        lengths = [len(ids) for ids in sources]
+        limits = self.max_target_lengths(tf.constant(lengths, tf.int32)).numpy()
+        truncated = set()
+        for index, (ids, length, limit) in enumerate(zip(encoded, lengths, limits, strict=True)):
+            del ids[-1]
+            if length > 0 and limit < len(ids):
+                truncated.add(index)
+            del ids[limit if length else 0 :]
+        _warn(first, truncated, "the prefix is longer than a translation, and cut off")
+        return encoded, truncated
+
+    def max_target_length(self, length: int) -> int:
+        """Returns the most ids of a translation, from the ids of its source."""
+        return int(self.max_target_lengths(tf.constant(length)))
 
     def _bytes_of(self, length: int) -> int:
-        return self._ensemble.bytes_of_row(self._beam_size, length, self.limit(length))
+        return self._ensemble.bytes_of_row(self._beam_size, length, self.max_target_length(length))
 
-    def limits(self, lengths: tf.Tensor) -> tf.Tensor:
+    def max_target_lengths(self, lengths: tf.Tensor) -> tf.Tensor:
         """Returns the most ids of each translation, from the ids of its source; [batch] int32."""
         # As Marian, in float32: 1.1 · 10 is 11, not a little more.
-        scaled = tf.math.ceil(tf.cast(lengths, tf.float32) * self.settings.max_length_factor)
+        factor = self.settings.imported.max_length_factor
+        scaled = tf.math.ceil(tf.cast(lengths, tf.float32) * factor)
         longest = tf.cast(scaled, tf.int32) + self.settings.max_extra_length
         return tf.minimum(longest, self._max_positions)
 
@@ -383,29 +348,26 @@ class Translator:
             prefix: see `DecodingConstraints`.
             seeds: see `DecodingConstraints`.
         """
-        limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
+        lengths = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
+        max_target_lengths = self.max_target_lengths(lengths)
         is_normalized = len(self.models) > 1
         model: StepModel = (decoder := self._ensemble.decoder(self._beam_size))
         cache: Cache = decoder.begin(source)
         if self._grammar:
             model = GrammaticalModel(decoder, self._grammar, is_normalized)
-            cache = cache, self._grammar.begin(source, limits, self._beam_size)
-            is_normalized = True
+            state = self._grammar.begin(source, max_target_lengths, self._beam_size)
+            cache, is_normalized = (cache, state), True
         constraints = DecodingConstraints(
             keys_of(source), prefix, seeds, self.forbidden, is_normalized
         )
-        return self.settings.search.search(
-            model, cache, limits, tf.reduce_max(limits), n_best, constraints
-        )
+        max_steps = tf.reduce_max(max_target_lengths)
+        search = self.settings.search.search
+        return search(model, cache, max_target_lengths, max_steps, n_best, constraints)
 
     def _translations(
         self, ids: NDArray[np.int32], scores: NDArray[np.float32]
     ) -> list[Translation]:
-        """Decodes the hypotheses of a sentence: ids [n_best, max_steps], scores [n_best].
-
-        Raises:
-            UserError: there is none, because no score is a number.
-        """
+        """Decodes the hypotheses of a sentence: ids [n_best, max_steps], scores [n_best]."""
         if not scores[0] > UNFILLED_SCORE / 2:
             raise UserError(
                 "the model's scores are not numbers, so there is no translation: its weights are "
@@ -418,21 +380,9 @@ class Translator:
         ]
 
 
-def _without_blank(sentences: Sentences) -> Sentences:
-    """Removes the ids of blank lines, which are EOS alone."""
-    return sentences._replace(ids=[ids if len(ids) > 1 else [] for ids in sentences.ids])
-
-
 def _warn(first: int | None, indices: Collection[int], message: str) -> None:
     """Logs the first numbers of the lines that a message is about, and how many more there are."""
     if first is not None and indices:
         numbers = ", ".join(str(first + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
         logging.warning(f"line{'s' * (len(indices) > 1)} {numbers}{more}: {message}")
-
-
-def _check_same_number(sources: Sequence, others: Sequence, name: str) -> None:
-    if len(sources) != len(others):
-        raise ValueError(
-            f"there are {len(sources)} sources and {len(others)} {name}, expected one for each."
-        )

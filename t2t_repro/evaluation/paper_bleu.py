@@ -18,18 +18,23 @@ import importlib.metadata
 import re
 from collections.abc import Callable
 
-import gin
 from sacrebleu.metrics import BLEU
 
-from t2t_repro.config.values import validated
-from t2t_repro.evaluation.scores import References, Score, Texts, aligned, sacrebleu_score
+from t2t_repro.config.values import configurable
+from t2t_repro.evaluation.scores import (
+    TEXTS,
+    References,
+    Score,
+    Texts,
+    aligned,
+    sacrebleu_score,
+)  # fmt: skip
 
 PAPER_BLEU = "BLEU as in the paper (tokenised)"
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
-@gin.configurable(denylist=["translations", "references", "sources"])
-@validated
+@configurable(denylist=TEXTS)
 def paper_bleu(
     translations: Texts,
     references: References,
@@ -45,9 +50,6 @@ def paper_bleu(
         sources: not used.
         language: of both, for Moses' abbreviations.
         split_compounds: whether hyphenated words are split, as T2T did for German.
-
-    Raises:
-        UserError: the numbers of lines differ.
     """
     words = moses_words(language)
     split = at_compounds if split_compounds else str

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any, Literal, NamedTuple
 
-import gin
 from absl import logging
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
-from t2t_repro.config.values import texts, validated
+from t2t_repro.config.values import configurable, texts
 from t2t_repro.errors import UserError
 from t2t_repro.text.scripts import HAN, KANA, bleu_tokenizer, unspaced_script
 
-_TEXTS = ["translations", "references", "sources"]
+TEXTS = ["translations", "references", "sources"]
+"""Arguments of a metric, which gin does not bind."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,15 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
     def with_settings(function: Callable[..., Score]) -> Any:
         *own, _ = inspect.signature(function).parameters.values()
         theirs = [
-            one.replace(kind=one.KEYWORD_ONLY, annotation=limits.get(one.name, one.annotation))
-            for one in inspect.signature(metric).parameters.values()
-            if one.name not in ("references", "trg_lang")
+            setting.replace(
+                kind=setting.KEYWORD_ONLY, annotation=limits.get(setting.name, setting.annotation)
+            )
+            for setting in inspect.signature(metric).parameters.values()
+            if setting.name not in ("references", "trg_lang")
         ]
         function.__signature__ = inspect.Signature([*own, *theirs])  # type: ignore[attr-defined]
-        function.__annotations__ |= {one.name: one.annotation for one in theirs}
-        return gin.configurable(denylist=_TEXTS)(validated(function))
+        function.__annotations__ |= {setting.name: setting.annotation for setting in theirs}
+        return configurable(denylist=TEXTS)(function)
 
     return with_settings
 
@@ -104,17 +106,11 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
 def bleu(
     translations: Texts, references: References, sources: Texts = (), **settings: Any
 ) -> Score:
-    """Computes BLEU of plain text, cased.
+    """Computes BLEU of plain text, cased, with sacreBLEU's settings.
 
-    Args:
-        translations: of the sentences.
-        references: of each sentence, one or several.
-        sources: not used.
-        settings: sacreBLEU's. By default `tokenize` is 13a, and where the references are in a
-            script without blanks zh or char; see `bleu_tokenizer`.
-
-    Raises:
-        UserError: the numbers of lines differ, or the tokenizer is not installed.
+    By default `tokenize` is 13a, and where the references are in a script without blanks zh or
+    char; see `bleu_tokenizer`. Of each sentence there are one or several references; the sources
+    are not used.
     """
     ours, theirs = aligned(translations, references)
     name = settings["tokenize"] = settings.get("tokenize") or bleu_tokenizer(chain(*theirs))
@@ -123,19 +119,15 @@ def bleu(
     try:
         return sacrebleu_score(BLEU(**settings), "BLEU", ours, theirs)
     except (ImportError, RuntimeError, OSError) as error:
-        needed = "a package or a file that is missing: pip install 'sacrebleu[ja,ko]', or bind char"
-        raise UserError(f"bleu.tokenize = {name!r} needs {needed}.") from error
+        raise UserError(f"bleu.tokenize = {name!r}: {error} Or bind 'char'.") from error
 
 
-@gin.configurable(denylist=_TEXTS)
+@configurable(denylist=TEXTS)
 def tokenised_bleu(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes BLEU of tokenised, lower-cased text: words are separated by spaces.
 
     The protocol of the published Multi30k figures (Moses' multi-bleu.perl -lc). Not comparable with
     `bleu`, whose tokenisation is another.
-
-    Raises:
-        UserError: the numbers of lines differ.
     """
     metric = BLEU(tokenize="none", lowercase=True, force=True)
     return sacrebleu_score(metric, "tokenised lower-cased BLEU", translations, references)
@@ -145,22 +137,14 @@ def tokenised_bleu(translations: Texts, references: References, sources: Texts =
 def chrf(
     translations: Texts, references: References, sources: Texts = (), **settings: Any
 ) -> Score:
-    """Computes chrF: F2 of character n-grams up to 6; see `bleu`.
-
-    Raises:
-        UserError: the numbers of lines differ.
-    """
+    """Computes chrF: F2 of character n-grams up to 6; see `bleu`."""
     name = "chrF" + "+" * settings.get("word_order", 0)
     return sacrebleu_score(CHRF(**settings), name, translations, references)
 
 
-@gin.configurable(denylist=_TEXTS)
+@configurable(denylist=TEXTS)
 def chrf_plus_plus(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2.
-
-    Raises:
-        UserError: the numbers of lines differ.
-    """
+    """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2."""
     return sacrebleu_score(CHRF(word_order=2), "chrF++", translations, references)
 
 
@@ -171,9 +155,6 @@ def ter(translations: Texts, references: References, sources: Texts = (), **sett
     In percent of the reference's words, so it may exceed 100; lower is better. sacreBLEU's
     defaults: lower-cased words that are separated by spaces. Where the references are in Han or
     kana, `normalized` and `asian_support` are True by default. See `bleu`.
-
-    Raises:
-        UserError: the numbers of lines differ.
     """
     ours, theirs = aligned(translations, references)
     is_asian = unspaced_script(chain(*theirs)) in (HAN, KANA)
@@ -181,13 +162,9 @@ def ter(translations: Texts, references: References, sources: Texts = (), **sett
     return sacrebleu_score(metric, "TER", ours, theirs)._replace(higher_is_better=False)
 
 
-@gin.configurable(denylist=_TEXTS)
+@configurable(denylist=TEXTS)
 def exact_match(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes the share of translations that equal a reference of theirs, in percent.
-
-    Raises:
-        UserError: the numbers of lines differ.
-    """
+    """Computes the share of translations that equal a reference of theirs, in percent."""
     ours, theirs = aligned(translations, references)
     equal = sum(text in of_text for text, of_text in zip(ours, theirs, strict=True))
     return Score("exact match", 100.0 * equal / len(ours))
@@ -208,12 +185,9 @@ def sacrebleu_score(
         translations: as the metric takes them.
         references: likewise; of each sentence, one or several.
         preprocessing: of both texts, for the signature, e.g. "moses:de|compounds:split".
-
-    Raises:
-        UserError: the numbers of lines differ.
     """
     ours, theirs = aligned(translations, references)
-    segments = Segments(metric, ours, [list(one) for one in zip_longest(*theirs)], preprocessing)
+    segments = Segments(metric, ours, list(map(list, zip_longest(*theirs))), preprocessing)
     value = float(metric.corpus_score(ours, segments.references).score)
     signature = segments.signature(metric.get_signature())
     if not value and "|tok:none|" in signature and unspaced_script(chain(*theirs)):
@@ -222,14 +196,10 @@ def sacrebleu_score(
 
 
 def aligned(translations: Texts, references: References) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Returns the translations of a metric, and the references of each.
-
-    Raises:
-        UserError: one of them is not a list of texts, their numbers differ, or there is none.
-    """
+    """Returns the translations of a metric, and the references of each."""
     ours = texts("translations", translations)
     rows = texts("references", references) if isinstance(references, str) else references
-    each = enumerate([one] if isinstance(one, str) else one for one in rows)
+    each = enumerate([row] if isinstance(row, str) else row for row in rows)
     theirs = [tuple(texts(f"references[{number}]", of_line)) or ("",) for number, of_line in each]
     if len(ours) != len(theirs) or not theirs:
         raise UserError(
@@ -239,3 +209,33 @@ def aligned(translations: Texts, references: References) -> tuple[list[str], lis
     if blank := sum(not "".join(of_line).strip() for of_line in theirs):
         logging.log_first_n(logging.WARNING, f"{blank} of {len(theirs)} references are blank", 1)
     return ours, theirs
+
+
+METRICS = (bleu, tokenised_bleu, chrf, chrf_plus_plus, ter, exact_match)
+
+
+@configurable("evaluate")
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """The metrics of an experiment.
+
+    Attributes:
+        metrics: of translations, references and sources.
+    """
+
+    metrics: Sequence[Metric] = (bleu, chrf)
+
+    def score(
+        self,
+        translations: Sequence[str],
+        references: Sequence[str | Sequence[str]],
+        sources: Sequence[str],
+    ) -> list[Score]:
+        """Scores translations by every metric.
+
+        Args:
+            translations: N texts.
+            references: N reference translations, or N tuples of several.
+            sources: N source texts.
+        """
+        return [metric(translations, references, sources) for metric in self.metrics]

@@ -1,16 +1,23 @@
-"""Confidence intervals and significance tests, by sacreBLEU's resampling of sentences.
+"""Compares systems: sacreBLEU's intervals and significance tests, as a table or JSON.
 
-The figures equal those of its command line (--confidence, --paired-bs, --paired-ar). They exist for
-sacreBLEU's metrics, whose `Score` has segments; other metrics have the score alone.
+The figures equal those of sacreBLEU's command line (--confidence, --paired-bs, --paired-ar). They
+exist for its metrics, whose `Score` has segments; other metrics have the score alone.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sacrebleu.significance import PairedTest
 
 from t2t_repro.evaluation.scores import Score
+
+Test = Literal["bootstrap", "randomisation"]
+"""Paired bootstrap (Koehn 2004), or approximate randomisation (Riezler and Maxwell 2005).
+
+sacreBLEU's seed is 12345, or in the environment variable SACREBLEU_SEED."""
+
+_LEVEL = 0.05
 
 
 class Estimate(NamedTuple):
@@ -30,53 +37,130 @@ class Estimate(NamedTuple):
     p_value: float | None = None
 
 
-@dataclass(frozen=True)
-class Resampling:
-    """Settings of the resampling.
+class SystemScores(NamedTuple):
+    """A system and its scores.
 
     Attributes:
-        test: paired "bootstrap" (Koehn 2004), or approximate "randomisation" (Riezler and Maxwell
-            2005). sacreBLEU's seed is 12345, or in the environment variable SACREBLEU_SEED.
-        samples: their number; by default sacreBLEU's: 1,000, for randomisation 10,000.
+        name: of the system: its file, or model directory.
+        estimates: one for each metric, in the same order for all systems.
+        perplexity: per subword, of a model on a split of the data.
     """
 
-    test: Literal["bootstrap", "randomisation"] = "bootstrap"
-    samples: int | None = None
+    name: str
+    estimates: Sequence[Estimate]
+    perplexity: float | None = None
 
-    def estimate(self, score: Score) -> Estimate:
-        """Estimates the 95 % interval of one system's score, by bootstrap."""
-        return replace(self, test="bootstrap").compare([score])[0]
 
-    def compare(self, scores: Sequence[Score], with_interval: bool = False) -> list[Estimate]:
-        """Compares systems with a baseline, by one metric.
+def compare(
+    scores: Sequence[Score],
+    test: Test = "bootstrap",
+    samples: int | None = None,
+    with_interval: bool = False,
+) -> list[Estimate]:
+    """Compares systems with a baseline, by one metric.
 
-        Args:
-            scores: of the baseline, then of every system, on the same sentences.
-            with_interval: adds intervals, of 1,000 samples, to randomisation; the bootstrap always
-                has them.
-        """
-        segments = [score.segments for score in scores if score.segments]
-        if len(segments) < len(scores):
-            return [Estimate(score) for score in scores]
-        test = PairedTest(
-            [(str(number), one.translations) for number, one in enumerate(segments)],
-            {"": segments[0].metric},
-            segments[0].references,
-            "bs" if self.test == "bootstrap" else "ar",
-            self.samples or 0,
-            0 if with_interval and self.test == "randomisation" else -1,
+    Args:
+        scores: of the baseline, then of every system, on the same sentences. Of a single system,
+            its interval is estimated.
+        test: the significance test.
+        samples: their number; by default sacreBLEU's: 1,000, for randomisation 10,000.
+        with_interval: adds intervals, of 1,000 samples, to randomisation; the bootstrap always has
+            them.
+    """
+    segments = [score.segments for score in scores if score.segments]
+    if len(segments) < len(scores):
+        return [Estimate(score) for score in scores]
+    paired_test = PairedTest(
+        [(str(number), system.translations) for number, system in enumerate(segments)],
+        {"": segments[0].metric},
+        segments[0].references,
+        "bs" if test == "bootstrap" else "ar",
+        samples or 0,
+        0 if with_interval and test == "randomisation" else -1,
+    )
+    signatures, results_by_name = paired_test()
+    signature = segments[0].signature(*signatures.values())
+    results: Any = list(results_by_name.values())[1]
+    estimates = []
+    for score, result in zip(scores, results, strict=True):
+        # JSON cannot hold NumPy's numbers.
+        figures = (
+            None if x is None else float(x) for x in (result.mean, result.ci, result.p_value)
         )
-        signatures, results_by_name = test()
-        (of_metric,) = signatures.values()
-        _, results = results_by_name.values()
-        signature = segments[0].signature(of_metric)
-        return [
-            _estimate(score._replace(signature=signature), result)
-            for score, result in zip(scores, results, strict=True)
-        ]
+        estimates.append(Estimate(score._replace(signature=signature), *figures))
+    return estimates
 
 
-def _estimate(score: Score, result: Any) -> Estimate:
-    # JSON cannot hold NumPy's numbers.
-    numbers = (result.mean, result.ci, result.p_value)
-    return Estimate(score, *(None if number is None else float(number) for number in numbers))
+def as_markdown(systems: Sequence[SystemScores], has_baseline: bool) -> list[str]:
+    """Returns the lines of a table, a row a system, and of notes below it.
+
+    Args:
+        systems: with the same metrics.
+        has_baseline: whether the first system is the baseline of the p-values.
+    """
+    metrics = [estimate.score for estimate in systems[-1].estimates]
+    head = [f"{metric.name} {'↑' if metric.higher_is_better else '↓'}" for metric in metrics]
+    rows = [["system", *head]]
+    for system in systems:
+        pairs = zip(system.estimates, systems[0].estimates, strict=True)
+        rows.append([system.name, *(_cell(estimate, baseline) for estimate, baseline in pairs)])
+    if has_baseline:
+        rows[1][0] += " (baseline)"
+    lines = [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
+    lines.insert(1, "|---" + "|---:" * len(metrics) + "|")
+    note = "↑ higher is better, ↓ lower is."
+    if any(estimate.mean is not None for system in systems for estimate in system.estimates):
+        note += " μ ± : mean of bootstrap samples, and half of their 95 % interval."
+    if has_baseline:
+        note += (
+            " p: probability of a difference from the baseline at least as large by chance; * below"
+            f" {_LEVEL}."
+        )
+    return [*lines, "", note, "", *_signatures(systems[-1], has_baseline)]
+
+
+def as_json(systems: Sequence[SystemScores], has_baseline: bool) -> list[str]:
+    """Returns the lines of all figures, unrounded; see `as_markdown`."""
+    table = [
+        {
+            "system": system.name,
+            "is_baseline": has_baseline and number == 0,
+            **({} if system.perplexity is None else {"perplexity": system.perplexity}),
+            "scores": [
+                {**score.as_dict(), "mean": mean, "half_width": half_width, "p_value": p_value}
+                for score, mean, half_width, p_value in system.estimates
+            ],
+        }
+        for number, system in enumerate(systems)
+    ]
+    return [json.dumps(table, indent=2, ensure_ascii=False)]
+
+
+def as_lines(system: SystemScores) -> list[str]:
+    """Returns a line for each score of a system, with its interval and signature."""
+    return [
+        f"{estimate.score.name} {_cell(estimate, estimate)}"
+        + (f"  [{estimate.score.signature}]" if estimate.score.signature else "")
+        for estimate in system.estimates
+    ]
+
+
+def _cell(estimate: Estimate, baseline: Estimate) -> str:
+    parts = [f"{estimate.score.value:.2f}"]
+    if estimate.mean is not None:
+        parts.append(f"(μ = {estimate.mean:.2f} ± {estimate.half_width:.2f})")
+    if estimate.p_value is not None:
+        # sacreBLEU gives the smallest possible p to a system with the baseline's own score.
+        differs = estimate.score.value != baseline.score.value
+        star = "*" if differs and estimate.p_value < _LEVEL else ""
+        parts.append(f"p = {estimate.p_value:.4f}{star}")
+    return " ".join(parts)
+
+
+def _signatures(system: SystemScores, has_baseline: bool) -> Iterator[str]:
+    for estimate in system.estimates:
+        parts = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
+        if has_baseline and estimate.p_value is None:
+            parts.append("no significance test: not one of sacreBLEU's metrics")
+        if parts:
+            yield f"- {estimate.score.name}: {'; '.join(parts)}"

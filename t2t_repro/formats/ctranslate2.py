@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ctranslate2.converters import Converter
 from ctranslate2.specs import TransformerSpec
 from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
@@ -40,29 +39,20 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.files import whole_directory
 from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.layer_norm import LayerNorm
-from t2t_repro.model.positional_encoding import PositionalEncoding
-from t2t_repro.model.sublayer import SublayerConnection
-from t2t_repro.runs.weights import check_exportable
+from t2t_repro.runs.weights import check_exportable, logits_bias
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Spec = Any
 """A part of CTranslate2's specification of a model; the package has no types."""
 
 _ACTIVATIONS = {
-    "gelu": Activation.GELU,
-    "relu": Activation.RELU,
-    "sigmoid": Activation.Sigmoid,
-    "silu": Activation.SWISH,
-    "swish": Activation.SWISH,
-    "tanh": Activation.Tanh,
-}
+    "gelu": Activation.GELU, "relu": Activation.RELU, "sigmoid": Activation.Sigmoid,
+    "silu": Activation.SWISH, "swish": Activation.SWISH, "tanh": Activation.Tanh,
+}  # fmt: skip
 """CTranslate2's activations, by Keras's names."""
 
 _NEVER = -1e9
 """The logit of an id that is never written."""
-
-_MAX_INPUT_LENGTH = 1024
-"""CTranslate2's default."""
 
 
 def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Path) -> None:
@@ -77,135 +67,109 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
         UserError: CTranslate2 cannot express the model.
         OSError: the directory is not empty, or cannot be written.
     """
-    converter = _TransformerConverter(translator)
+    spec = _specification(translator)
     # One model, where both sides share it.
     models = [side.sentencepiece() for side in dict.fromkeys(translator.subwords)]
     files = dict(zip(translator.subwords.files(), models, strict=True))
+    spec.validate()
+    spec.optimize(quantization=weights)
     with whole_directory(export_dir) as partial:
-        # The directory exists, and is empty.
-        converter.convert(str(partial), quantization=weights, force=True)
+        spec.save(str(partial))
         for name, content in files.items():
             (partial / name).write_bytes(content)
 
 
-class _TransformerConverter(Converter):
-    """Describes a translator's model to CTranslate2.
+def _specification(translator: Translator) -> Spec:
+    """Returns CTranslate2's specification of a model, with weights and vocabularies."""
+    model, layer = translator.model, translator.model.config
+    supported = {
+        "neighbourhood": (model.neighbourhood, [None]),
+        "activation": (layer.activation, sorted(_ACTIVATIONS)),
+        "norm": (layer.norm, ["LayerNorm"]),
+    }
+    check_exportable(model, "CTranslate2", supported)
+    sizes = {
+        "num_heads": layer.num_heads,
+        "pre_norm": layer.normalization == "pre",
+        # The only depth of heads: the smaller of d_k and d_v is padded with zeros.
+        "head_dim": max(layer.key_depth, layer.value_depth),
+        "activation": _ACTIVATIONS[layer.activation],
+    }
+    encoder = TransformerEncoderSpec(model.num_layers, **sizes)
+    decoder = TransformerDecoderSpec(model.num_decoder_layers, **sizes)
+    encoder.embeddings[0].weight = model.source_embedding.looked_up()
+    decoder.embeddings.weight = model.embedding.looked_up()
+    decoder.projection.weight = np.array(model.softmax.table)
+    if translator.forbidden or model.logits_bias is not None:
+        # The only way in which a CTranslate2 model can forbid ids.
+        bias = logits_bias(model)
+        bias[[*translator.forbidden]] = _NEVER
+        decoder.projection.bias = bias
+    # Its default of max_input_length, at least.
+    longest_source = max(translator.max_source_length, 1024)
+    positions = max(longest_source, translator.max_target_length(longest_source))
+    for spec, stack, encoding in (
+        (encoder, model.encoder, model.positional_encoding),
+        (decoder, model.decoder, model.target_positional_encoding),
+    ):
+        # All learned ones, or as many as sources and targets need.
+        places = ops.arange(encoding.max_length or positions)
+        spec.position_encodings.encodings = np.array(encoding.encode(places))
+        for layer_spec, ours in zip(spec.layer, stack.layers, strict=True):
+            _fill_layer(layer_spec, ours, sizes["head_dim"])
+        if stack.final_norm:
+            _fill_norm(spec.layer_norm, stack.final_norm)
+    spec = TransformerSpec(encoder, decoder)
+    _fill_texts(spec, translator)
+    return spec
 
-    Args:
-        translator: see `write_ctranslate2_model`.
 
-    Raises:
-        UserError: CTranslate2 cannot express the model.
-    """
+def _fill_texts(spec: Spec, translator: Translator) -> None:
+    """Sets the token of every id, and the special tokens."""
+    source, target = translator.subwords.each(lambda side: side.pieces())
+    model, unknown = translator.model, [target[UNK_ID]]
+    # Rows beyond the vocabulary count as UNK, as in `SentencePieceModel.decode`.
+    spec.register_source_vocabulary(source + unknown * (model.source_vocab_size - len(source)))
+    spec.register_target_vocabulary(target + unknown * (model.vocab_size - len(target)))
+    spec.config.unk_token = target[UNK_ID]
+    spec.config.eos_token = target[EOS_ID]
+    spec.config.bos_token = spec.config.decoder_start_token = target[PAD_ID]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = model.config.norm_epsilon
 
-    def __init__(self, translator: Translator) -> None:
-        self._model = model = translator.model
-        # CTranslate2 has one depth of heads: the smaller of d_k and d_v is padded with zeros.
-        self._head_depth = max(model.config.key_depth, model.config.value_depth)
-        self._pieces = translator.subwords.each(lambda side: side.pieces())
-        supported = {
-            "neighbourhood": (model.neighbourhood, [None]),
-            "activation": (model.config.activation, sorted(_ACTIVATIONS)),
-            "norm": (model.config.norm, ["LayerNorm"]),
-        }
-        check_exportable(model, "CTranslate2", supported)
-        self._forbidden = translator.forbidden
-        longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
-        self._positions = max(longest_source, translator.limit(longest_source))
 
-    def _load(self) -> Spec:
-        """Returns the specification of the model, with its weights."""
-        model, layer = self._model, self._model.config
-        sizes = {
-            "num_heads": layer.num_heads,
-            "pre_norm": layer.normalization == "pre",
-            "head_dim": self._head_depth,
-            "activation": _ACTIVATIONS[layer.activation],
-        }
-        encoder = TransformerEncoderSpec(model.num_layers, **sizes)
-        decoder = TransformerDecoderSpec(model.num_decoder_layers, **sizes)
-        encoder.embeddings[0].weight = model.source_embedding.looked_up()
-        decoder.embeddings.weight = model.embedding.looked_up()
-        decoder.projection.weight = np.array(model.softmax.table)
-        if self._forbidden or model.logits_bias is not None:
-            decoder.projection.bias = self._logits_bias()
-        encoder.position_encodings.encodings = self._encodings(model.positional_encoding)
-        decoder.position_encodings.encodings = self._encodings(model.target_positional_encoding)
-        for spec, stack in ((encoder, model.encoder), (decoder, model.decoder)):
-            for layer_spec, one in zip(spec.layer, stack.layers, strict=True):
-                self._fill_layer(layer_spec, one)
-            if stack.final_norm:
-                _fill_norm(spec.layer_norm, stack.final_norm)
-        spec = TransformerSpec(encoder, decoder)
-        self._fill_texts(spec)
-        return spec
+def _fill_layer(spec: Spec, layer: Any, head_depth: int) -> None:
+    _fill_attention(spec.self_attention, layer.self_attention, head_depth)
+    _fill_norm(spec.self_attention.layer_norm, layer.around_self_attention.norm)
+    if hasattr(layer, "memory_attention"):
+        _fill_attention(spec.attention, layer.memory_attention, head_depth)
+        _fill_norm(spec.attention.layer_norm, layer.around_memory_attention.norm)
+    ffn, network = spec.ffn, layer.feed_forward
+    for linear, dense in ((ffn.linear_0, network.inner), (ffn.linear_1, network.outer)):
+        linear.weight, linear.bias = np.array(dense.kernel).T, np.array(dense.bias)
+    _fill_norm(ffn.layer_norm, layer.around_feed_forward.norm)
 
-    def _logits_bias(self) -> NDArray[np.float32]:
-        """[vocab]; the only way in which a CTranslate2 model can forbid ids."""
-        model = self._model
-        bias = np.zeros(model.vocab_size, np.float32)
-        if model.logits_bias is not None:
-            bias = np.array(model.logits_bias)
-        bias[[*self._forbidden]] = _NEVER
-        return bias
 
-    def _encodings(self, encoding: PositionalEncoding) -> NDArray[np.float32]:
-        """[positions, d_model]: all learned ones, or as many as sources and targets need."""
-        positions = ops.arange(encoding.max_length or self._positions)
-        return np.array(encoding.encode(positions))
+def _fill_attention(spec: Spec, attention: MultiHeadAttention, head_depth: int) -> None:
+    def padded(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """[heads·depth, ...] → the same, each head padded with zeros to the common depth."""
+        heads = rows.reshape(attention.num_heads, -1, *rows.shape[1:])
+        missing = [(0, 0), (0, head_depth - heads.shape[1]), *[(0, 0)] * (heads.ndim - 2)]
+        return np.pad(heads, missing).reshape(-1, *rows.shape[1:])
 
-    def _fill_layer(self, spec: Spec, layer: Any) -> None:
-        self._fill_attention(spec.self_attention, layer.self_attention, layer.around_self_attention)
-        if hasattr(layer, "memory_attention"):
-            self._fill_attention(
-                spec.attention, layer.memory_attention, layer.around_memory_attention
-            )
-        ffn, network = spec.ffn, layer.feed_forward
-        for linear, dense in ((ffn.linear_0, network.inner), (ffn.linear_1, network.outer)):
-            linear.weight, linear.bias = np.array(dense.kernel).T, np.array(dense.bias)
-        _fill_norm(spec.ffn.layer_norm, layer.around_feed_forward.norm)
-
-    def _fill_attention(
-        self, spec: Spec, attention: MultiHeadAttention, around: SublayerConnection
-    ) -> None:
-        layers = (
-            attention.query_projection, attention.key_projection, attention.value_projection,
-        )  # fmt: skip
-        # Self-attention has one matrix for Q, K and V; attention to the source one for K and V.
-        is_self = len(spec.linear) == 2
-        products = [layers] if is_self else [layers[:1], layers[1:]]
-        for linear, parts in zip(spec.linear, products, strict=False):
-            linear.weight = np.concatenate([self._of_heads(np.array(d.kernel).T) for d in parts])
-            if attention.use_bias:
-                biases = [self._of_heads(np.array(d.bias)[:, None])[:, 0] for d in parts]
-                linear.bias = np.concatenate(biases)
-        output = attention.output_projection
-        spec.linear[-1].weight = self._of_heads(np.array(output.kernel)).T
+    parts = [attention.query_projection, attention.key_projection, attention.value_projection]
+    # Self-attention has one matrix for Q, K and V; attention to the source one for K and V.
+    is_self = len(spec.linear) == 2
+    products = [parts] if is_self else [parts[:1], parts[1:]]
+    for linear, joined in zip(spec.linear, products, strict=False):
+        linear.weight = np.concatenate([padded(np.array(part.kernel).T) for part in joined])
         if attention.use_bias:
-            spec.linear[-1].bias = np.array(output.bias)
-        spec.queries_scale = attention.d_k**-0.5
-        _fill_norm(spec.layer_norm, around.norm)
-
-    def _of_heads(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[heads·depth, width] → the same, each head padded with zeros to the common depth."""
-        heads = rows.reshape(self._model.config.num_heads, -1, rows.shape[1])
-        missing = self._head_depth - heads.shape[1]
-        return np.pad(heads, ((0, 0), (0, missing), (0, 0))).reshape(-1, heads.shape[2])
-
-    def _fill_texts(self, spec: Spec) -> None:
-        """Sets the token of every id, and the special tokens."""
-        source, tokens = self._pieces
-        # Rows beyond the vocabulary count as UNK, as in `SentencePieceModel.decode`.
-        unknown = [tokens[UNK_ID]]
-        spec.register_source_vocabulary(
-            source + unknown * (self._model.source_vocab_size - len(source))
-        )
-        spec.register_target_vocabulary(tokens + unknown * (self._model.vocab_size - len(tokens)))
-        spec.config.unk_token = tokens[UNK_ID]
-        spec.config.eos_token = tokens[EOS_ID]
-        spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
-        spec.config.add_source_eos = True
-        spec.config.layer_norm_epsilon = self._model.config.norm_epsilon
+            linear.bias = np.concatenate([padded(np.array(part.bias)) for part in joined])
+    output = attention.output_projection
+    spec.linear[-1].weight = padded(np.array(output.kernel)).T
+    if attention.use_bias:
+        spec.linear[-1].bias = np.array(output.bias)
+    spec.queries_scale = attention.d_k**-0.5
 
 
 def _fill_norm(spec: Spec, norm: LayerNorm) -> None:

@@ -26,13 +26,13 @@ from t2t_repro.model.masks import apply_mask, with_implicit_mask
 
 
 def softmax(scores: tf.Tensor) -> tf.Tensor:
-    """Computes e^z / Σ e^z in float32, with z the scores of a query.
+    """Computes e^z / Σ e^z in float32, z the scores of a query, in the dtype of the scores.
+
+    `kernels.gradients.softmax` runs in its place: an edit here has no effect, unless
+    T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
 
     Args:
         scores: [batch, heads, query_length, key_length].
-
-    Returns:
-        The shape and dtype of `scores`.
     """
     return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
 
@@ -68,7 +68,7 @@ def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
 
 
 def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
-    """Concatenates the heads: [batch, length, heads·depth], packed if `like` is packed."""
+    """Joins heads: [batch, length, heads·depth], packed if `like` is packed."""
     if isinstance(like, Packed):
         return Packed(like.layout.join_heads(heads), like.layout)
     _, num_heads, _, depth = heads.shape
@@ -216,16 +216,6 @@ class MultiHeadAttention(SameShape):
             heads = self.scaled_dot_product_attention(queries, everything, past.mask, training)
         return map_positions(self.output_projection, join_heads(heads, query))
 
-    def _attend(
-        self,
-        queries: tf.Tensor,
-        keys_values: KeysValues,
-        attention_mask: tf.Tensor | None,
-        training: bool | None,
-    ) -> tf.Tensor:
-        """Attends with every head, without a past; restricted attention overrides this."""
-        return self.scaled_dot_product_attention(queries, keys_values, attention_mask, training)
-
     def scaled_dot_product_attention(
         self,
         queries: tf.Tensor,
@@ -235,13 +225,8 @@ class MultiHeadAttention(SameShape):
     ) -> tf.Tensor:
         """Computes Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (paper, equation 1).
 
-        Dropout is applied to the weights.
-
-        Args:
-            queries: [batch, heads, query_length, d_k].
-            keys_values: [batch, heads, key_length, d_k] and [batch, heads, key_length, d_v].
-            attention_mask: as in `call`.
-            training: whether dropout is active.
+        Dropout is applied to the weights. Queries are [batch, heads, query_length, d_k], keys and
+        values [batch, heads, key_length, d_k] and [..., d_v]; the mask is as in `call`.
 
         Returns:
             [batch, heads, query_length, d_v].
@@ -252,13 +237,14 @@ class MultiHeadAttention(SameShape):
             self.recorder(weights)
         return tf.matmul(self.weights_dropout(weights, training=training), values)
 
+    # How every head attends without a past; restricted attention overrides it.
+    _attend = scaled_dot_product_attention
+
 
 def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) -> list[KeysValues]:
-    """Projects one memory for several attentions; see `MultiHeadAttention.project_memory`.
+    """Projects a memory [batch, key_length, d_model] for several attentions.
 
-    Args:
-        attentions: with the same d_k and d_v; all with biases, or all without.
-        memory: [batch, key_length, d_model].
+    They have the same d_k and d_v, and all have biases or none. See `project_memory`.
     """
     if not gpu.has_gpu():
         return [attention.project_memory(memory) for attention in attentions]

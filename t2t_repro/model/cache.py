@@ -60,7 +60,11 @@ class Past:
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Writes `new` [new, depth] at `places` [new] among `rows` [rows, depth]."""
+    """Writes `new` [new, depth] at `places` [new] among `rows` [rows, depth].
+
+    `kernels.decoding.write_rows` runs in its place: an edit here has no effect, unless
+    T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
+    """
     return tf.tensor_scatter_nd_update(rows, places[:, None], new)
 
 
@@ -83,13 +87,10 @@ def write(
     """Overwrites the entries of a position; the given tensor must not be used again.
 
     Args:
-        cache: [batch, heads, entries, depth].
+        cache: [batch, heads, entries, depth], as is the result.
         new: [batch, heads, beam, depth], all but batch statically known.
         places: [batch·heads], of the position in [batch·heads·positions].
         entries: of the cache, positions·beam.
-
-    Returns:
-        The cache.
     """
     _, heads, beam, depth = new.shape
     rows, new = (tf.reshape(x, [-1, beam * depth]) for x in (cache, new))
@@ -104,9 +105,6 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
             to the line of a hypothesis; `NEVER_WRITTEN` where there is none yet.
         parents: [batch, beam], the old hypothesis that each new one extends.
         position: scalar, the one to write.
-
-    Returns:
-        The ancestors of the new hypotheses.
     """
     beam = ancestors.shape[1]
     inherited = tf.gather(ancestors, parents, batch_dims=1)
@@ -115,15 +113,10 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
-    """Allows a hypothesis to attend to the entries of its own line.
+    """Allows a hypothesis to attend to the entries of its own line, near ones with a neighbourhood.
 
-    Args:
-        ancestors: [batch, beam, positions], from `descend`.
-        position: scalar, the newest.
-        neighbourhood: r of restricted self-attention, or None.
-
-    Returns:
-        boolean [batch, beam, positions·beam].
+    Ancestors are [batch, beam, positions], from `descend`; the mask is [batch, beam,
+    positions·beam].
     """
     beam, positions = ancestors.shape[1], tf.shape(ancestors)[2]
     is_own = ancestors[..., None] == tf.range(beam)

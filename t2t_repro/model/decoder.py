@@ -58,20 +58,17 @@ class DecoderLayer(StackedLayer):
             The shape of `x`.
         """
 
-        def attend_to_target(y: Vectors) -> Vectors:
+        def attend_to_target(y: Vectors, training: bool | None) -> Vectors:
             return self.self_attention(
                 y, attention_mask=attention_mask, training=training, past=past
             )
 
-        def attend_to_memory(y: Vectors) -> Vectors:
+        def attend_to_memory(y: Vectors, training: bool | None) -> Vectors:
             return self.memory_attention(y, memory, attention_mask=source_mask, training=training)
-
-        def feed_forward(y: Vectors) -> Vectors:
-            return self.feed_forward(y, training=training)
 
         x = self.around_self_attention(x, sublayer=attend_to_target, training=training)
         x = self.around_memory_attention(x, sublayer=attend_to_memory, training=training)
-        return self.around_feed_forward(x, sublayer=feed_forward, training=training)
+        return self.around_feed_forward(x, sublayer=self.feed_forward, training=training)
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -108,7 +105,7 @@ class Decoder(LayerStack):
         """
         attention_mask = with_implicit_mask(None, x)
         if past is None and self.neighbourhood is None:
-            length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
+            length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
             if attention_mask is not None:
                 # Without its implicit mask, which would hide positions from themselves.
                 x = tf.identity(x)
@@ -130,9 +127,5 @@ class Decoder(LayerStack):
         return self.normalize_output(x)
 
     def project_memory(self, memory: Vectors) -> list[KeysValues]:
-        """Projects the encoder's output for every layer's attention to it.
-
-        Args:
-            memory: [batch, source_length, d_model].
-        """
+        """Projects the encoder's output [batch, source_length, d_model] for every layer."""
         return projected_memory([layer.memory_attention for layer in self.layers], memory)

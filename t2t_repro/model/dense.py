@@ -1,7 +1,7 @@
 """x W + b for vectors in any number of axes; how matrices are initialized."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -10,16 +10,10 @@ from keras.initializers import Initializer, VarianceScaling
 
 from t2t_repro.model import kernels
 from t2t_repro.model.kernels.gradients import add_bias
-
-Initialization = Literal["glorot", "fairseq"]
-"""How the matrices of attention and of the feed-forward network are initialized.
-
-The paper does not say. T2T draws all as Glorot and Bengio (2010) do ("uniform_unit_scaling").
-fairseq starts with smaller ones, from which a post-norm model learns faster (EXPERIMENTS.md,
-Multi30k). W^O, the biases (0) and the embedding are the same in both.
-"""
+from t2t_repro.model.settings import Initialization
 
 _add_bias = kernels.fast(add_bias, tf.nn.bias_add)
+"""Used in training; T2T_REPRO_PLAIN=1 has TensorFlow's own instead."""
 
 
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
@@ -46,11 +40,7 @@ class Projection(NamedTuple):
 
 
 def side_by_side(projections: Sequence[Projection]) -> Projection:
-    """Joins projections: to the units of the first, then those of the next one, and so on.
-
-    Args:
-        projections: all with biases, or all without.
-    """
+    """Joins projections, all with biases or none: the units of the first, then of the next."""
     matrices, biases = zip(*projections, strict=True)
     bias = None if biases[0] is None else tf.concat(biases, axis=0)
     return Projection(tf.concat(matrices, axis=1), bias)

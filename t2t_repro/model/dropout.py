@@ -9,14 +9,10 @@ from t2t_repro.model.kernels.packing import positionwise
 
 
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws integers uniformly from 0 ... 2^16 - 1.
+    """Draws int32 integers uniformly from 0 ... 2^16 - 1, a function of the seed [2].
 
-    Args:
-        shape: of the result, int32.
-        seed: [2] integers.
-
-    Returns:
-        int32 of that shape, a function of the seed.
+    `kernels.dropout_bits.random_levels` runs in its place, with other draws: an edit here has no
+    effect, unless T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
     """
     seed = tf.bitcast(tf.cast(seed, tf.uint32), tf.int32)
     return tf.random.stateless_uniform(shape, seed, 0, dropout_bits.LEVELS, tf.int32)
@@ -29,7 +25,9 @@ _random_levels = kernels.fast(dropout_bits.random_levels, random_levels)
 class Dropout(keras.layers.Dropout):
     """x · keep / (1 - p), keep ~ Bernoulli(1 - p) drawn for each element.
 
-    The rate p is rounded to a multiple of 2^-16.
+    The rate p is rounded to a multiple of 2^-16. In the trainer the seed is a function of the run's
+    seed, the step and the micro-batch, and so of the replica; see
+    `training.gradients.MicroBatchGradients`.
     """
 
     @positionwise
@@ -39,8 +37,6 @@ class Dropout(keras.layers.Dropout):
             return inputs
         x = tf.convert_to_tensor(inputs)
         dropped = round(self.rate * dropout_bits.LEVELS)
-        if dropped == dropout_bits.LEVELS:
-            return tf.zeros_like(x)
         keep = _random_levels(tf.shape(x), self.seed_generator.next()) >= dropped
         scale = dropout_bits.LEVELS / (dropout_bits.LEVELS - dropped)
         return x * tf.where(keep, tf.cast(scale, x.dtype), tf.zeros([], x.dtype))

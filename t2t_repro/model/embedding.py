@@ -53,20 +53,10 @@ class SharedEmbedding(keras.layers.Layer):
         return tf.convert_to_tensor(self.table.value)
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """Embeds token ids.
+        """Embeds ids [batch, length]: [batch, length, d_model], zero where the id is PAD.
 
-        Args:
-            ids: [batch, length], 0 <= id < vocab_size; integers, or floating point, as Keras gives
-                them when it builds a model under several replicas.
-
-        Returns:
-            [batch, length, d_model], zero where the id is PAD.
-
-        Raises:
-            ValueError: `ids` is not of rank 2.
+        Ids may be floating point: Keras gives such when it builds a model under several replicas.
         """
-        if len(ids.shape) != 2:
-            raise ValueError(f"ids have the shape {ids.shape}, expected [batch, length].")
         if not ids.dtype.is_integer:
             ids = tf.cast(ids, tf.int32)
         # Cast after the look-up, so that gradients are summed in float32: a frequent id sums
@@ -92,9 +82,7 @@ class SharedEmbedding(keras.layers.Layer):
     def logits(self, x: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
         """Computes x E^T: [batch, length, d_model] → [batch, length, vocab].
 
-        Args:
-            x: [batch, length, d_model].
-            transposed_table: E^T, if it is already computed, as in step-by-step decoding.
+        E^T may be given, if it is already computed, as in step-by-step decoding.
         """
         if transposed_table is None:
             transposed_table = self.transposed_table()

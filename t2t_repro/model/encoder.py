@@ -29,21 +29,15 @@ class EncoderLayer(StackedLayer):
     ) -> Vectors:
         """Computes one layer: [batch, source_length, d_model] → the same shape.
 
-        Args:
-            x: [batch, source_length, d_model].
-            attention_mask: boolean, broadcastable to [batch, source_length, source_length]; with a
-                neighbourhood [batch, 1, source_length].
-            training: whether dropout is active.
+        The mask is boolean, broadcastable to [batch, source_length, source_length]; with a
+        neighbourhood [batch, 1, source_length].
         """
 
-        def attend(y: Vectors) -> Vectors:
+        def attend(y: Vectors, training: bool | None) -> Vectors:
             return self.self_attention(y, attention_mask=attention_mask, training=training)
 
-        def feed_forward(y: Vectors) -> Vectors:
-            return self.feed_forward(y, training=training)
-
         x = self.around_self_attention(x, sublayer=attend, training=training)
-        return self.around_feed_forward(x, sublayer=feed_forward, training=training)
+        return self.around_feed_forward(x, sublayer=self.feed_forward, training=training)
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -55,17 +49,11 @@ class Encoder(LayerStack):
     def call(
         self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
     ) -> Vectors:
-        """Encodes embedded source sentences.
+        """Encodes embedded source sentences: [batch, source_length, d_model] → the same shape.
 
-        Args:
-            x: [batch, source_length, d_model].
-            attention_mask: boolean, `True` = may attend, broadcastable to [batch, source_length,
-                source_length]; with a neighbourhood [batch, 1, source_length]; None for all.
-                Keras's implicit mask of x applies too.
-            training: whether dropout is active.
-
-        Returns:
-            [batch, source_length, d_model].
+        The mask is boolean, `True` = may attend, broadcastable to [batch, source_length,
+        source_length]; with a neighbourhood [batch, 1, source_length]. Keras's implicit mask of x
+        applies too.
         """
         attention_mask = with_implicit_mask(attention_mask, x)
         for layer in self.layers:

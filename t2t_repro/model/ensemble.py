@@ -1,10 +1,8 @@
 """Ensembles: several Transformers that score the next token together."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import gin
 import tensorflow as tf
 
 from t2t_repro.model.step_decoder import DecodingCache, StepDecoder, bytes_of_row
@@ -13,21 +11,6 @@ from t2t_repro.model.transformer import Transformer
 Combine = Callable[[tf.Tensor], tf.Tensor]
 """Log-probabilities of several models, [models, batch, beam, vocab], to one score for each id,
 [batch, beam, vocab]. A search adds the scores up as they are."""
-
-
-@gin.configurable(denylist=["log_probs"])
-def mean_probability(log_probs: tf.Tensor) -> tf.Tensor:
-    """Computes log p, p(id) = 1/N Σ_n p_n(id), from log p_n [models, batch, beam, vocab]."""
-    return tf.reduce_logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
-
-
-@gin.configurable(denylist=["log_probs"])
-def sum_log_probabilities(log_probs: tf.Tensor) -> tf.Tensor:
-    """Computes Σ_n log p_n(id), not renormalised, from log p_n [models, batch, beam, vocab].
-
-    As Marian does; a score is then the sum of the models' scores.
-    """
-    return tf.reduce_sum(log_probs, axis=0)
 
 
 @dataclass(frozen=True)
@@ -41,7 +24,7 @@ class Ensemble:
     """
 
     models: Sequence[Transformer]
-    combine: Combine = mean_probability
+    combine: Combine
     without_pad: bool = False
 
     @property
@@ -61,12 +44,7 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class EnsembleDecoder:
-    """Decodes step by step with all models, with one cache per model.
-
-    Attributes:
-        decoders: of the models.
-        combine: see `Ensemble`.
-    """
+    """Decodes step by step with all models, with one cache per model."""
 
     decoders: Sequence[StepDecoder]
     combine: Combine
@@ -89,11 +67,7 @@ class EnsembleDecoder:
         position: tf.Tensor,
         cache: tuple[DecodingCache, ...],
     ) -> tuple[tf.Tensor, tuple[DecodingCache, ...]]:
-        """Scores the next token of every hypothesis; see `StepDecoder.step`.
-
-        Returns:
-            scores [batch, beam, vocab], float32, and the caches for the next step.
-        """
+        """Scores the next token of every hypothesis, [batch, beam, vocab]; see `StepDecoder`."""
         pairs = zip(self.decoders, cache, strict=True)
         steps = [decoder.step(ids, parents, position, of_model) for decoder, of_model in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])

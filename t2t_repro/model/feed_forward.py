@@ -1,26 +1,43 @@
 """The position-wise feed-forward network (paper, section 3.3)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from t2t_repro.model.dense import Dense, Initialization, of_feed_forward
+from t2t_repro.errors import UserError
+from t2t_repro.model import kernels
+from t2t_repro.model.dense import Dense, of_feed_forward
 from t2t_repro.model.dropout import Dropout
-from t2t_repro.model.keras_model import SameShape
+from t2t_repro.model.keras_model import YOUR_OWN, SameShape, registered_part
+from t2t_repro.model.kernels.gpu import relu as fast_relu
 from t2t_repro.model.kernels.packing import positionwise
-from t2t_repro.model.layer_config import named_activation
+from t2t_repro.model.settings import Initialization
+
+_relu = kernels.fast(fast_relu, keras.activations.relu)
+
+
+def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns the activation of a name, [..., d_ff] → the same shape.
+
+    Keras knows the name, such as "relu" or "gelu", or a module has registered it.
+    """
+    try:
+        activation = registered_part(name) or keras.activations.get(name)
+    except ValueError as error:
+        raise UserError(
+            f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as "
+            f"'relu' or 'gelu', or {YOUR_OWN}"
+        ) from error
+    return _relu if name == "relu" else activation
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class FeedForward(SameShape):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (paper, equation 2).
 
-    Args:
-        d_ff: width of the inner layer.
-        dropout: rate of dropout after the activation; 0 in the paper.
-        activation: see `named_activation`; "relu" is the paper's max(0, x).
-        initialization: of W_1 and W_2; see `model.dense`.
+    `dropout` acts after the activation, 0 in the paper; `LayerConfig` describes the arguments.
     """
 
     def __init__(

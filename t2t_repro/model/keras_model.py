@@ -1,18 +1,39 @@
-"""The Keras side of layers, and of a model of source and target: calls, masks, fit, export."""
+"""The Keras side of layers, of a model (calls, masks, fit, export) and of the loss.
+
+A `LayerConfig` is text, so that it can be saved. Your own activation or norm gets a name when it is
+registered with Keras, in a module that the gin file imports:
+
+    @keras.saving.register_keras_serializable(package="my_parts")
+    def squared_relu(x): ...
+
+is "my_parts>squared_relu".
+"""
 
 import inspect
-from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
+from t2t_repro.config.values import Rate, validated
 from t2t_repro.errors import UserError
+from t2t_repro.model.loss import smoothed_cross_entropy, smoothing_entropy
 from t2t_repro.vocabulary import PAD_ID
 
 Pair = tuple[Any, Any] | list[Any] | dict[str, Any]
 """Source and target, as a pair or as a dictionary with these names."""
+
+
+YOUR_OWN = (
+    "'package>name' of what a module registers with keras.saving.register_keras_serializable: "
+    "import the module in the gin file."
+)
+
+
+def registered_part(name: str) -> Any:
+    """Returns what your module registered under a name; this package's layers are not parts."""
+    return None if name.startswith("t2t_repro>") else keras.saving.get_registered_object(name)
 
 
 class SameShape(keras.layers.Layer):
@@ -24,8 +45,9 @@ class SameShape(keras.layers.Layer):
 
     def build(self, x_shape: tuple) -> None:
         """Builds the parts for inputs [batch, length, width]."""
-        for part in self._flatten_layers(include_self=False, recursive=False):
-            part.build(x_shape)
+        for part in vars(self).values():
+            if isinstance(part, keras.layers.Layer):
+                part.build(x_shape)
         self.built = True
 
     def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
@@ -34,8 +56,8 @@ class SameShape(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments; a layer keeps each as an attribute of its name."""
-        parents = [one for one in type(self).__mro__ if issubclass(one, SameShape)]
-        names = {name for one in parents for name in inspect.signature(one.__init__).parameters}
+        classes = [cls for cls in type(self).__mro__ if issubclass(cls, SameShape)]
+        names = {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
         own = {name: getattr(self, name) for name in names - {"self", "args", "kwargs"}}
         return super().get_config() | own
 
@@ -52,11 +74,7 @@ class SourceTargetModel(keras.Model):
     vocab_size: int
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the model, as Keras does, with source and target as one argument; see `call`.
-
-        Raises:
-            UserError: the argument is not a source and a target.
-        """
+        """Calls the model, as Keras does, with source and target as one argument; see `call`."""
         for inputs in args:
             source_and_target(inputs)
         return super().__call__(*args, **kwargs)
@@ -72,11 +90,7 @@ class SourceTargetModel(keras.Model):
         return ops.not_equal(target, PAD_ID)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Trains the model; see `keras.Model.fit`.
-
-        Raises:
-            UserError: Keras cannot train on several devices in this way.
-        """
+        """Trains the model; see `keras.Model.fit`, which cannot train on several machines."""
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
         several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -88,41 +102,61 @@ class SourceTargetModel(keras.Model):
             )
         return super().fit(*args, **kwargs)
 
-    def export(
-        self,
-        filepath: str | Path,
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Exports the forward pass; see `keras.Model.export`.
+    def export(self, *args: Any, **kwargs: Any) -> None:
+        """Exports the forward pass, by default for ids int32 [batch, length]; see Keras's `export`.
 
         `python -m t2t_repro.export` exports a translator of text.
-
-        Args:
-            filepath: where to write it.
-            format: one of Keras's.
-            verbose: whether Keras describes the export.
-            input_signature: by default source and target, both int32 [batch, length].
-            kwargs: of the format.
         """
-        if input_signature is None:
+        if len(args) < 4:
             # By default Keras would take the ids for vectors.
-            source, target = (
+            pair = tuple(
                 keras.InputSpec(dtype="int32", shape=(None, None), name=name)
                 for name in ("source", "target")
             )
-            input_signature = [(source, target)]
-        super().export(filepath, format, verbose, input_signature, **kwargs)
+            kwargs.setdefault("input_signature", [pair])
+        super().export(*args, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+@validated
+class LabelSmoothedCrossEntropy(keras.losses.Loss):
+    """The loss of `CrossEntropy` for Keras's `compile`: its mean over the tokens.
+
+    Labels that are PAD are ignored. Several replicas take the mean of their means, as Keras does;
+    the trainer counts every token equally. `kwargs` are Keras's `reduction`, by default the mean
+    over the tokens of a batch, and `dtype`.
+    """
+
+    def __init__(
+        self, label_smoothing: Rate = 0.1, name: str = "label_smoothed_cross_entropy", **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self.label_smoothing = label_smoothing
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Computes the loss of labels [batch, length], PAD after the end, in nats.
+
+        Logits are [batch, length, vocab]; the result has Keras's mask of the tokens.
+        """
+        if y_pred.shape.rank != 3 or not y_pred.shape[:2].is_compatible_with(y_true.shape):
+            raise ValueError(
+                f"labels {y_true.shape}, logits {y_pred.shape}: expected [batch, length] and "
+                "[batch, length, vocab]; the labels are the target that the model is given."
+            )
+        labels = tf.cast(y_true, tf.int32)
+        losses, _ = smoothed_cross_entropy(y_pred, labels, self.label_smoothing)
+        losses -= smoothing_entropy(y_pred.shape[-1], self.label_smoothing)
+        # Keras then takes the mean over the mask; it has no public way to set one.
+        losses._keras_mask = labels != PAD_ID
+        return losses
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
 def source_and_target(inputs: Pair) -> tuple[Any, Any]:
-    """Returns source and target from the model's argument, or their shapes.
-
-    Raises:
-        UserError: it is not a pair.
-    """
+    """Returns source and target from the model's argument, or their shapes."""
     if isinstance(inputs, dict) and inputs.keys() == {"source", "target"}:
         return inputs["source"], inputs["target"]
     if isinstance(inputs, tuple | list) and len(inputs) == 2:

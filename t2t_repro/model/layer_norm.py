@@ -1,27 +1,29 @@
 """Layer norm (Ba et al., 2016)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from t2t_repro.errors import UserError
 from t2t_repro.model import kernels
+from t2t_repro.model.keras_model import YOUR_OWN, registered_part
 from t2t_repro.model.kernels.gradients import layer_norm as fast_layer_norm
-
-LAYER_NORM_EPSILON = 1e-6
+from t2t_repro.model.settings import LAYER_NORM_EPSILON
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     """Computes γ (x - μ) / sqrt(σ² + ε) + β in float32, μ and σ² of the last axis of x.
 
+    `kernels.gradients.layer_norm` runs in its place: an edit here has no effect, unless
+    T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
+
     Args:
-        x: [..., d_model].
+        x: [..., d_model], any floating point; the result has its dtype.
         gamma: [d_model], float32.
         beta: [d_model], float32.
         epsilon: ε.
-
-    Returns:
-        The shape and dtype of `x`.
     """
     dtype, x = x.dtype, tf.cast(x, tf.float32)
     mean = tf.reduce_mean(x, axis=-1, keepdims=True)
@@ -34,11 +36,7 @@ _layer_norm = kernels.fast(fast_layer_norm, layer_norm)
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class LayerNorm(keras.layers.LayerNormalization):
-    """γ (x - μ) / sqrt(σ² + ε) + β, computed in float32.
-
-    Args:
-        epsilon: ε.
-    """
+    """γ (x - μ) / sqrt(σ² + ε) + β, computed in float32."""
 
     def __init__(self, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> None:
         super().__init__(epsilon=epsilon, **kwargs)
@@ -50,3 +48,30 @@ class LayerNorm(keras.layers.LayerNormalization):
             tf.cast(tf.convert_to_tensor(w), tf.float32) for w in (self.gamma, self.beta)
         )
         return _layer_norm(x, gamma, beta, self.epsilon)
+
+
+_NORMS = {"LayerNorm": LayerNorm, "RMSNormalization": keras.layers.RMSNormalization}
+
+
+def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
+    """Returns the class of a layer that normalizes vectors, [..., d_model] → the same shape.
+
+    Its constructor takes a Keras layer's `name` and `dtype`.
+    """
+    norm: Any = _NORMS.get(name) or registered_part(name)
+    if not (isinstance(norm, type) and issubclass(norm, keras.layers.Layer)):
+        raise UserError(
+            f"LayerConfig.norm is {name!r}, expected {' or '.join(map(repr, _NORMS))}, or "
+            f"{YOUR_OWN}"
+        )
+    return norm
+
+
+def new_norm(kind: str, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> keras.layers.Layer:
+    """Makes the norm of a name; ε is for the package's and Keras's, your own norm sets its own."""
+    if kind in _NORMS:
+        kwargs["epsilon"] = epsilon
+    norm = named_norm(kind)(**kwargs)
+    # Keras's RMSNormalization does not declare it, but treats all vectors alike.
+    norm.supports_masking = True
+    return norm

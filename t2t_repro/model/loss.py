@@ -1,19 +1,18 @@
 """Label-smoothed cross entropy (paper, section 5.4), as sums over target tokens.
 
-`CrossEntropy` is for the trainer, `LabelSmoothedCrossEntropy` the same for Keras's `fit`.
+`CrossEntropy` is for the trainer; `keras_model.LabelSmoothedCrossEntropy` is the same for Keras's
+`fit`. Importing this module does not import TensorFlow, since a gin file may bind its class.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import gin
-import keras
-import tensorflow as tf
-
-from t2t_repro.config.values import Rate, validated
+from t2t_repro.config.values import Rate, configurable
 from t2t_repro.model import kernels
-from t2t_repro.model.kernels import cross_entropy
 from t2t_repro.vocabulary import PAD_ID
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class LossSums(NamedTuple):
@@ -28,27 +27,23 @@ class LossSums(NamedTuple):
         tokens: the number of target tokens.
     """
 
-    loss: tf.Tensor
-    nll: tf.Tensor
-    tokens: tf.Tensor
+    loss: "tf.Tensor"
+    nll: "tf.Tensor"
+    tokens: "tf.Tensor"
 
 
-@gin.configurable
-@validated
+@configurable()
 class CrossEntropy:
     """The paper's loss: the label has the probability 1 - ε, every other entry ε / (V - 1).
 
     Args:
         label_smoothing: ε.
-
-    Raises:
-        UserError: ε is not in [0, 1).
     """
 
     def __init__(self, label_smoothing: Rate = 0.1) -> None:
         self.label_smoothing = label_smoothing
 
-    def __call__(self, vectors: tf.Tensor, table: tf.Tensor, labels: tf.Tensor) -> LossSums:
+    def __call__(self, vectors: "tf.Tensor", table: "tf.Tensor", labels: "tf.Tensor") -> LossSums:
         """Sums the loss of some tokens, from the decoder's output.
 
         Args:
@@ -59,65 +54,17 @@ class CrossEntropy:
         Returns:
             The sums. Gradients flow through `loss` only.
         """
+        import tensorflow as tf
+
+        from t2t_repro.model.kernels import cross_entropy
+
         labels = tf.cast(labels, tf.int32)
         weights = tf.cast(labels != PAD_ID, tf.float32)
         tokens = tf.reduce_sum(weights)
-        loss, nll = _summed_cross_entropy(vectors, table, labels, weights, self.label_smoothing)
+        summed = kernels.fast(cross_entropy.summed_cross_entropy, summed_cross_entropy)
+        loss, nll = summed(vectors, table, labels, weights, self.label_smoothing)
         entropy = smoothing_entropy(table.shape[0], self.label_smoothing)
         return LossSums(loss=loss - entropy * tokens, nll=nll, tokens=tokens)
-
-
-@keras.saving.register_keras_serializable(package="t2t_repro")
-@validated
-class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """The loss of `CrossEntropy` for Keras's `compile`: its mean over the tokens.
-
-    Labels that are PAD are ignored. Several replicas take the mean of their means, as Keras does;
-    the trainer counts every token equally.
-
-    Args:
-        label_smoothing: ε.
-        name: of the loss.
-        kwargs: Keras's `reduction`, by default the mean over the tokens of a batch, and `dtype`.
-
-    Raises:
-        UserError: ε is not in [0, 1).
-    """
-
-    def __init__(
-        self, label_smoothing: Rate = 0.1, name: str = "label_smoothed_cross_entropy", **kwargs: Any
-    ) -> None:
-        super().__init__(name=name, **kwargs)
-        self.label_smoothing = label_smoothing
-
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Computes the loss of every label.
-
-        Args:
-            y_true: [batch, length], token ids, PAD after the end.
-            y_pred: [batch, length, vocab], logits.
-
-        Returns:
-            [batch, length], in nats, with Keras's mask of the tokens.
-
-        Raises:
-            ValueError: the shapes do not fit each other.
-        """
-        if y_pred.shape.rank != 3 or not y_pred.shape[:2].is_compatible_with(y_true.shape):
-            raise ValueError(
-                f"labels {y_true.shape}, logits {y_pred.shape}: expected [batch, length] and "
-                "[batch, length, vocab]; the labels are the target that the model is given."
-            )
-        labels = tf.cast(y_true, tf.int32)
-        losses, _ = smoothed_cross_entropy(y_pred, labels, self.label_smoothing)
-        losses -= smoothing_entropy(y_pred.shape[-1], self.label_smoothing)
-        # Keras then takes the mean over the mask.
-        losses._keras_mask = labels != PAD_ID
-        return losses
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
 def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
@@ -134,8 +81,8 @@ def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
 
 
 def smoothed_cross_entropy(
-    logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float
-) -> tuple[tf.Tensor, tf.Tensor]:
+    logits: "tf.Tensor", labels: "tf.Tensor", label_smoothing: float
+) -> "tuple[tf.Tensor, tf.Tensor]":
     """Computes -Σ_v q_v log p_v with p = softmax(logits) and smoothed labels q.
 
     Args:
@@ -146,6 +93,8 @@ def smoothed_cross_entropy(
     Returns:
         The cross entropy of every label, and its nll, -log p_y: [...], float32.
     """
+    import tensorflow as tf
+
     vocab_size = logits.shape[-1]
     log_p = tf.nn.log_softmax(tf.cast(logits, tf.float32))
     q = tf.one_hot(labels, vocab_size, 1.0 - label_smoothing, label_smoothing / (vocab_size - 1))
@@ -155,9 +104,16 @@ def smoothed_cross_entropy(
 
 
 def summed_cross_entropy(
-    x: tf.Tensor, table: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float
-) -> tuple[tf.Tensor, tf.Tensor]:
+    x: "tf.Tensor",
+    table: "tf.Tensor",
+    labels: "tf.Tensor",
+    weights: "tf.Tensor",
+    label_smoothing: float,
+) -> "tuple[tf.Tensor, tf.Tensor]":
     """Sums `smoothed_cross_entropy` over tokens: Σ_t w_t (-Σ_v q_v log p_v), p = softmax(x_t E^T).
+
+    `kernels.cross_entropy` runs in its place: an edit here, or of `smoothed_cross_entropy`, has no
+    effect on training, unless T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
 
     Args:
         x: [tokens, d_model], floating point; x E^T is computed in its dtype.
@@ -169,9 +125,8 @@ def summed_cross_entropy(
     Returns:
         The sum, and Σ_t w_t (-log p_y), the nll, which has no gradient; float32 scalars.
     """
+    import tensorflow as tf
+
     logits = tf.matmul(x, tf.cast(table, x.dtype), transpose_b=True)
     losses, nll = smoothed_cross_entropy(logits, labels, label_smoothing)
     return tf.reduce_sum(weights * losses), tf.stop_gradient(tf.reduce_sum(weights * nll))
-
-
-_summed_cross_entropy = kernels.fast(cross_entropy.summed_cross_entropy, summed_cross_entropy)

@@ -27,11 +27,9 @@ class AttentionWindow(NamedTuple):
 
 
 def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
-    """Sets the scores or logits of some ids to -inf.
+    """Sets the scores or logits [..., vocab] of forbidden ids to -inf.
 
-    Args:
-        scores: [..., vocab], vocab statically known.
-        ids: those of the vocabulary that are forbidden; with none, the scores stay as they are.
+    With no ids the scores stay as they are; vocab is statically known.
     """
     if not ids:
         return scores
@@ -40,24 +38,19 @@ def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Allows attention to positions that hold a token.
-
-    Args:
-        ids: [batch, key_length], token ids.
-
-    Returns:
-        [batch, 1, key_length], boolean.
-    """
+    """Allows attention to ids [batch, key_length] that are not PAD: [batch, 1, key_length]."""
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
 def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -> tf.Tensor:
     """Allows position i to attend to positions j <= i (paper, section 3.2.3).
 
+    A position may always see itself: with all keys masked it would attend to all alike, later ones
+    too.
+
     Args:
         length: of the sentences.
-        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all. A position may
-            always see itself: with all keys masked it would attend to all alike, later ones too.
+        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
 
     Returns:
         [1, length, length], or [batch, length, length] with `may_be_seen`; boolean.
@@ -72,12 +65,10 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
     `Embedding(mask_zero=True)`, and of all later layers that support masking.
 
     Args:
-        mask: broadcastable to [batch, query_length, key_length]; None for no mask.
+        mask: broadcastable to [batch, query_length, key_length], as is the result; or None.
         keys: [batch, key_length, width], what is attended to.
-
-    Returns:
-        broadcastable to [batch, query_length, key_length]; None for no mask.
     """
+    # Keras has no public function that reads it.
     implicit = getattr(keys, "_keras_mask", None)
     if implicit is None:
         return mask
@@ -86,12 +77,7 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
 
 
 def window_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
-    """Returns the window of a neighbourhood of size r (paper, section 4).
-
-    Args:
-        neighbourhood: r.
-        is_causal: whether later positions are hidden.
-    """
+    """Returns the window of a neighbourhood of size r (paper, section 4)."""
     return AttentionWindow(neighbourhood // 2, 0 if is_causal else neighbourhood // 2)
 
 
@@ -122,11 +108,8 @@ def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     distribution and not NaN.
 
     Args:
-        scores: [batch, heads, query_length, key_length], floating point.
+        scores: [batch, heads, query_length, key_length], as is the result.
         mask: broadcastable to [batch, query_length, key_length], boolean; None for no mask.
-
-    Returns:
-        [batch, heads, query_length, key_length], the dtype of `scores`.
     """
     if mask is None:
         return scores

@@ -16,16 +16,9 @@ _look_up = kernels.fast(look_up, tf.gather)
 
 
 def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """Computes the paper's encoding, with sines and cosines in turn.
+    """Computes the paper's encoding [length, d_model], with sines and cosines in turn; float32.
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i / d_model)).
-
-    Args:
-        positions: [length].
-        d_model: width, even.
-
-    Returns:
-        [length, d_model], float32.
     """
     exponents = ops.arange(0, d_model, 2, dtype="float32") / d_model
     angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
@@ -38,13 +31,6 @@ def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
 
     Hugging Face's order for Marian models. The angles are those of `interleaved_sinusoids`;
     `concatenated_sinusoids` has others.
-
-    Args:
-        positions: [length].
-        d_model: width, even.
-
-    Returns:
-        [length, d_model], float32.
     """
     encodings = interleaved_sinusoids(positions, d_model)
     return ops.concatenate([encodings[:, 0::2], encodings[:, 1::2]], axis=-1)
@@ -54,13 +40,6 @@ def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """Computes T2T's encoding (common_attention.get_timing_signal_1d): sines, then cosines.
 
     The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1; pos for a single k.
-
-    Args:
-        positions: [length].
-        d_model: width, even.
-
-    Returns:
-        [length, d_model], float32.
     """
     exponents = ops.arange(d_model // 2, dtype="float32") / max(d_model // 2 - 1, 1)
     angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
@@ -79,12 +58,8 @@ class PositionalEncoding(SameShape):
     """Adds its position's encoding to every vector: x + PE.
 
     Args:
-        kind: "interleaved" (the paper's formula), "halves" (its sines, then its cosines),
-            "concatenated" (T2T's order and angles) or "learned" (Table 3, row E).
+        kind: see `settings.Positions`; "interleaved" is the paper's.
         max_length: the number of learned positions, for "learned".
-
-    Raises:
-        UserError: the kind is "learned", without `max_length`.
     """
 
     def __init__(
@@ -119,18 +94,8 @@ class PositionalEncoding(SameShape):
         return _SINUSOIDS[self.kind](positions, self.d_model)
 
     def call(self, x: Vectors) -> Vectors:
-        """Adds the encodings of positions 0, 1, ...
-
-        Args:
-            x: [batch, length, d_model].
-
-        Returns:
-            [batch, length, d_model].
-
-        Raises:
-            ValueError: a static length exceeds the number of learned positions.
-        """
-        length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
+        """Adds the encodings of positions 0, 1, ...: [batch, length, d_model] → the same shape."""
+        length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
         known = tf.get_static_value(length)
         if self.kind == "learned" and known is not None and known > self.max_length:
             raise ValueError(

@@ -5,6 +5,7 @@ position" is the position itself and r // 2 others on each side: r positions for
 an even one. In a decoder it is the position itself and the r // 2 before it.
 """
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -14,8 +15,8 @@ from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.cache import KeysValues
 from t2t_repro.model.kernels import PLAIN
 from t2t_repro.model.kernels.blocked_attention import blocked_attention
-from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import neighbourhood_mask, window_of
+from t2t_repro.model.settings import LayerConfig
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -25,14 +26,14 @@ class RestrictedSelfAttention(MultiHeadAttention):
     It is called without a memory, and with a mask [batch, 1, length], the same for all queries. A
     position always sees itself, even if the mask hides it: padding may have nothing else to see.
 
+    `kernels.blocked_attention` runs in the place of attention under `neighbourhood_mask`, unless
+    T2T_REPRO_PLAIN=1 or the weights are recorded.
+
+    The first three arguments, and `kwargs`, are those of `MultiHeadAttention`.
+
     Args:
-        num_heads: h, the number of heads.
-        d_k: depth of a head's queries and keys.
-        d_v: depth of a head's values.
         neighbourhood: r.
         is_causal: whether later positions are hidden.
-        kwargs: `dropout`, `use_bias` and `initialization` of `MultiHeadAttention`; a Keras layer's
-            `name` and `dtype`.
     """
 
     def __init__(
@@ -53,20 +54,14 @@ class RestrictedSelfAttention(MultiHeadAttention):
         self,
         queries: tf.Tensor,
         keys_values: KeysValues,
-        attention_mask: tf.Tensor | None,
-        training: bool | None,
+        attention_mask: tf.Tensor | None = None,
+        training: bool | None = None,
     ) -> tf.Tensor:
         if PLAIN or self.recorder:
-            length = tf.shape(queries)[2]
-            mask = neighbourhood_mask(length, self._window, attention_mask)
+            mask = neighbourhood_mask(tf.shape(queries)[2], self._window, attention_mask)
             return self.scaled_dot_product_attention(queries, keys_values, mask, training)
-
-        def attend(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> Any:
-            return self.scaled_dot_product_attention(
-                queries, KeysValues(keys, values), mask, training
-            )
-
-        return blocked_attention(attend, queries, *keys_values, attention_mask, self._window)
+        attend = partial(self.scaled_dot_product_attention, training=training)
+        return blocked_attention(attend, queries, keys_values, attention_mask, self._window)
 
 
 def new_attention(
@@ -74,12 +69,7 @@ def new_attention(
 ) -> MultiHeadAttention:
     """Makes an attention of a layer, restricted self-attention if there is a neighbourhood.
 
-    Args:
-        config: sizes and rates.
-        neighbourhood: r, or None for all positions.
-        is_causal: whether a neighbourhood hides later positions; without one the caller's mask
-            does.
-        kwargs: a Keras layer's `name` and `dtype`.
+    A neighbourhood hides later positions if `is_causal`; without one the caller's mask does.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
     kwargs |= {

@@ -1,24 +1,25 @@
 """The common part of encoder and decoder: a stack of N layers."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from t2t_repro.config.values import Range
-from t2t_repro.model.feed_forward import FeedForward
+from t2t_repro.model.feed_forward import FeedForward, named_activation
 from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.packing import Vectors, map_positions
-from t2t_repro.model.layer_config import LayerConfig, new_norm
+from t2t_repro.model.layer_norm import named_norm, new_norm
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.sublayer import SublayerConnection
 
-Depth = Annotated[int, Range(least=1, most=1000)]
-"""A number of layers."""
+
+def check_names(config: LayerConfig) -> None:
+    """Checks the names of the activation and of the norm, which only Keras knows."""
+    named_activation(config.activation)
+    named_norm(config.norm)
 
 
 class ConfiguredLayer(SameShape):
     """A layer that a `LayerConfig` describes.
 
-    Args:
-        config: sizes and rates.
-        neighbourhood: r, to which self-attention is restricted (paper, section 4), or None.
+    With a neighbourhood r its self-attention is restricted (paper, section 4).
     """
 
     def __init__(
@@ -62,28 +63,18 @@ class StackedLayer(ConfiguredLayer):
 class LayerStack(ConfiguredLayer):
     """N layers of one kind, and a final norm if normalization is "pre".
 
-    Args:
-        num_layers: N.
-        config: sizes and rates of each.
-        neighbourhood: r, to which self-attention is restricted (paper, section 4), or None.
-
+    Its arguments are N, and those of a `ConfiguredLayer`.
     """
 
     layer_type: ClassVar[type[StackedLayer]]
 
-    def __init__(
-        self,
-        num_layers: Depth,
-        config: LayerConfig | dict[str, Any],
-        neighbourhood: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(config, neighbourhood, **kwargs)
+    def __init__(self, num_layers: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.num_layers = num_layers
         # Attributes, not a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
             layer = self.layer_type(
-                self.config, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
+                self.config, self.neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
             )
             setattr(self, layer.name, layer)
         self.final_norm = None

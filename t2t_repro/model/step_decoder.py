@@ -34,7 +34,7 @@ class DecodingCache(NamedTuple):
 
 
 def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: int) -> int:
-    """Estimates the memory of a sentence, in the encoder or at the last step of its search.
+    """Estimates the bytes of a sentence, in the encoder or at the last step of its search.
 
     The last step needs the caches of all layers, the scores of one layer before and after the
     softmax, and the logits before and after theirs. The encoder needs the scores and the
@@ -45,9 +45,6 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
         beam_size: hypotheses of the sentence.
         source_length: of the sentence.
         limit: the most ids of its translation.
-
-    Returns:
-        bytes.
     """
     config, entries = model.config, beam_size * limit
     depths = config.num_heads * (config.key_depth + config.value_depth)
@@ -147,10 +144,6 @@ class LoopWeights:
     Matrices are cast to the dtype of products; scales and biases keep theirs. Vectors of the same
     width are stacked into one tensor, because a loop passes every tensor from step to step with
     three operations.
-
-    Args:
-        weights: of the model.
-        dtype: of products.
     """
 
     def __init__(self, weights: Iterable[keras.Variable], dtype: str) -> None:
@@ -176,11 +169,7 @@ class LoopWeights:
 
 
 def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.StatelessScope:
-    """Returns a scope in which variables have other values, in the dtypes of these values.
-
-    Args:
-        values: variables, each with its value.
-    """
+    """Returns a scope in which variables have other values, in the dtypes of these."""
     scope = keras.StatelessScope()
     for variable, value in values:
         # `state_mapping` of the constructor would cast values to the variable's dtype, and layers

@@ -8,8 +8,8 @@ import keras
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.packing import Vectors, map_positions
-from t2t_repro.model.layer_config import Normalization, new_norm
-from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON
+from t2t_repro.model.layer_norm import new_norm
+from t2t_repro.model.settings import LAYER_NORM_EPSILON, Normalization
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -18,15 +18,7 @@ class SublayerConnection(SameShape):
 
     normalization="post" is the paper's. "pre" is T2T's later default,
     x + Dropout(Sublayer(LayerNorm(x))), with one more norm at the end of each stack.
-
-    Args:
-        dropout: rate of dropout on the sub-layer's output (paper, section 5.4).
-        normalization: "post" or "pre".
-        norm: see `named_norm`.
-        norm_epsilon: ε of the norm.
-
-    Raises:
-        UserError: the norm does not exist.
+    `LayerConfig` describes all arguments.
     """
 
     def __init__(
@@ -45,21 +37,16 @@ class SublayerConnection(SameShape):
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
 
     def call(
-        self, x: Vectors, sublayer: Callable[[Vectors], Vectors], training: bool | None = None
+        self, x: Vectors, sublayer: Callable[..., Vectors], training: bool | None = None
     ) -> Vectors:
-        """Applies a sub-layer with residual connection, dropout and norm.
+        """Applies a sub-layer with residual connection, dropout and norm to vectors."""
 
-        Args:
-            x: [batch, length, d_model].
-            sublayer: maps vectors to vectors of the same shape.
-            training: whether dropout is active.
+        def dropped(y: Vectors) -> Vectors:
+            return self.output_dropout(sublayer(y, training=training), training=training)
 
-        Returns:
-            [batch, length, d_model].
-        """
         if self.normalization == "pre":
-            return x + self.output_dropout(sublayer(map_positions(self.norm, x)), training=training)
-        return map_positions(self.norm, x + self.output_dropout(sublayer(x), training=training))
+            return x + dropped(map_positions(self.norm, x))
+        return map_positions(self.norm, x + dropped(x))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -1,16 +1,12 @@
 """The Transformer (paper, figure 1): source and target ids in, scores of target ids out."""
 
 import dataclasses
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro.config.values import Count, Range, validated
-from t2t_repro.errors import UserError
 from t2t_repro.model.cache import KeysValues, Past
 from t2t_repro.model.decoder import Decoder
 from t2t_repro.model.dropout import Dropout
@@ -18,21 +14,15 @@ from t2t_repro.model.embedding import SharedEmbedding
 from t2t_repro.model.encoder import Encoder
 from t2t_repro.model.keras_model import Pair, SourceTargetModel, source_and_target
 from t2t_repro.model.kernels.packing import Packed, PackedLayout, Vectors, with_empty_row
-from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import padding_mask
 from t2t_repro.model.positional_encoding import PositionalEncoding
-from t2t_repro.model.stack import Depth
+from t2t_repro.model.settings import (
+    OWN_SOFTMAX,
+    OWN_SOURCE_EMBEDDING,
+    LayerConfig,
+    TransformerSettings,
+)  # fmt: skip
 from t2t_repro.vocabulary import PAD_ID
-
-_MAX_ROWS = 10_000_000
-
-OWN_SOURCE_EMBEDDING = ("target_softmax", "none")
-"""Values of `tied_embeddings` where the source has its own embedding."""
-
-OWN_SOFTMAX = ("source_target", "none")
-"""Values of `tied_embeddings` where the softmax has its own matrix."""
-
-Rows = Annotated[int, Range(least=1, most=_MAX_ROWS)]
 
 Sums = TypeVar("Sums")
 Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
@@ -40,8 +30,6 @@ Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-@gin.configurable(denylist=["name", "dtype", "trainable"])
-@validated
 class Transformer(SourceTargetModel):
     """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
 
@@ -52,80 +40,55 @@ class Transformer(SourceTargetModel):
         vocab_size: rows of the embedding; at least the size of the subword model.
         num_layers: N, of the encoder, and of the decoder if it has no number of its own.
         config: sizes and rates of every layer; the base model's by default.
-        positional_encoding: "interleaved" (the paper), "halves" (its sines, then its cosines),
-            "concatenated" (T2T) or "learned" (Table 3, row E). Source and target learn a table
-            each, as in T2T.
-        max_length: the number of learned positions, for "learned".
-        neighbourhood: r of the restricted self-attention (paper, section 4), or None.
-        tied_embeddings: who shares a matrix: "all" (the paper), "target_softmax" (the source has
-            its own), "source_target" (the softmax has its own), or "none".
-        source_vocab_size: rows of the source's own embedding, if its vocabulary is different.
-        logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
-        num_decoder_layers: of the decoder; `num_layers` by default, as in the paper.
         name: of the Keras model.
         dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
         trainable: whether its weights are.
-
-    Raises:
-        UserError: a size is out of range.
+        **options: all other fields of `TransformerSettings`, which describes them.
     """
 
     def __init__(
         self,
-        vocab_size: Rows,
-        num_layers: Depth = 6,
+        vocab_size: int,
+        num_layers: int = 6,
         config: LayerConfig | dict[str, Any] | None = None,
-        positional_encoding: Literal[
-            "interleaved", "halves", "concatenated", "learned"
-        ] = "interleaved",
-        max_length: Rows | None = None,
-        neighbourhood: Count | None = None,
-        tied_embeddings: Literal["all", "target_softmax", "source_target", "none"] = "all",
-        source_vocab_size: Rows | None = None,
-        logits_bias: bool = False,
-        num_decoder_layers: Depth | None = None,
+        *,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
+        **options: Any,
     ) -> None:
         super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
-        if source_vocab_size and tied_embeddings not in OWN_SOURCE_EMBEDDING:
-            raise UserError(
-                f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings="
-                f"{tied_embeddings!r} has the source share the target's embedding: bind "
-                "'target_softmax' or 'none'."
-            )
+        config = LayerConfig.of(config or {})
+        self.settings = settings = TransformerSettings(vocab_size, num_layers, config, **options)
         self.vocab_size = vocab_size
-        self.source_vocab_size = source_vocab_size or vocab_size
-        self.tied_embeddings = tied_embeddings
+        self.source_vocab_size = settings.source_vocab_size or vocab_size
+        self.tied_embeddings = settings.tied_embeddings
         self.num_layers = num_layers
-        self.num_decoder_layers: int = num_decoder_layers or num_layers
-        self.config = config = LayerConfig.of(config or LayerConfig())
+        self.num_decoder_layers = settings.num_decoder_layers or num_layers
+        self.config, self.neighbourhood = config, settings.neighbourhood
         policy = self.dtype_policy
         self.embedding = self._new_embedding(vocab_size, "embedding")
         # None if it is the embedding above.
         self.own_source_embedding = self.own_softmax = None
-        if tied_embeddings in OWN_SOURCE_EMBEDDING:
+        if self.tied_embeddings in OWN_SOURCE_EMBEDDING:
             self.own_source_embedding = self._new_embedding(
                 self.source_vocab_size, "source_embedding"
             )
-        if tied_embeddings in OWN_SOFTMAX:
+        if self.tied_embeddings in OWN_SOFTMAX:
             self.own_softmax = self._new_embedding(vocab_size, "softmax")
-        self.has_logits_bias = logits_bias
         self.logits_bias: keras.Variable | None = None
-        self.positional_encoding = PositionalEncoding(
-            positional_encoding, max_length, name="positional_encoding", dtype=policy
-        )
-        self.target_positional_encoding = PositionalEncoding(
-            positional_encoding, max_length, name="target_positional_encoding", dtype=policy
-        )
-        self.neighbourhood = neighbourhood
+        self.positional_encoding = self._new_encoding("positional_encoding")
+        self.target_positional_encoding = self._new_encoding("target_positional_encoding")
         self.source_dropout = Dropout(config.dropout, name="source_dropout", dtype=policy)
         self.target_dropout = Dropout(config.dropout, name="target_dropout", dtype=policy)
-        self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=policy)
+        self.encoder = Encoder(num_layers, config, self.neighbourhood, name="encoder", dtype=policy)
         self.decoder = Decoder(
-            self.num_decoder_layers, config, neighbourhood, name="decoder", dtype=policy
+            self.num_decoder_layers, config, self.neighbourhood, name="decoder", dtype=policy
         )
+
+    def _new_encoding(self, name: str) -> PositionalEncoding:
+        kind, length = self.settings.positional_encoding, self.settings.max_length
+        return PositionalEncoding(kind, length, name=name, dtype=self.dtype_policy)
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
@@ -136,14 +99,12 @@ class Transformer(SourceTargetModel):
         for embedding in (self.embedding, self.source_embedding, self.softmax):
             if not embedding.built:
                 embedding.build((None, None))
-        if self.has_logits_bias:
+        if self.settings.logits_bias:
             self.logits_bias = self.add_weight(
                 name="logits_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
             )
         self.positional_encoding.build(vectors)
         self.target_positional_encoding.build(vectors)
-        self.source_dropout.build(vectors)
-        self.target_dropout.build(vectors)
         self.encoder.build(vectors)
         self.decoder.build(vectors)
         self.built = True
@@ -165,32 +126,13 @@ class Transformer(SourceTargetModel):
         return encoding.max_length if encoding.kind == "learned" else None
 
     def embed_source(self, source: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
-        """Computes the encoder's input.
-
-        Args:
-            source: [batch, source_length], token ids.
-            layout: of its tokens, to pack the vectors.
-
-        Returns:
-            [batch, source_length, d_model], or packed.
-
-        Raises:
-            ValueError: `source` is not of rank 2.
-        """
+        """Computes the encoder's input from ids: [batch, source_length, d_model], or packed."""
         return self.positional_encoding(_embed(self.source_embedding, source, layout))
 
     def embed_target(self, target: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
         """Computes the decoder's input: the target shifted right, after PAD, a zero vector.
 
-        Args:
-            target: [batch, target_length], token ids.
-            layout: of its tokens, to pack the vectors.
-
-        Returns:
-            [batch, target_length, d_model], or packed.
-
-        Raises:
-            ValueError: `target` is not of rank 2.
+        [batch, target_length, d_model], or packed.
         """
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
@@ -205,18 +147,12 @@ class Transformer(SourceTargetModel):
     def encode(
         self, source: tf.Tensor, training: bool | None = None, layout: PackedLayout | None = None
     ) -> Vectors:
-        """Encodes source sentences.
+        """Encodes source ids [batch, source_length], PAD after the end.
 
-        Args:
-            source: [batch, source_length], token ids, PAD after the end.
-            training: whether dropout is active.
-            layout: of its tokens, to pack them without padding; see `kernels.packing`.
+        With a layout of its tokens they are packed without padding; see `kernels.packing`.
 
         Returns:
             The memory, [batch, source_length, d_model], or packed.
-
-        Raises:
-            ValueError: `source` is not of rank 2.
         """
         x = self.source_dropout(self.embed_source(source, layout), training=training)
         return self.encoder(x, padding_mask(source), training=training)
@@ -240,9 +176,6 @@ class Transformer(SourceTargetModel):
 
         Returns:
             [batch, target_length, d_model], or packed; position t sees target[:, :t] only.
-
-        Raises:
-            ValueError: `target` is not of rank 2.
         """
         x = self.target_dropout(self.embed_target(target, layout), training=training)
         return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
@@ -328,47 +261,25 @@ class Transformer(SourceTargetModel):
             rows, table = _with_bias(rows, table, tf.convert_to_tensor(self.logits_bias))
         return loss(rows, table, tf.reshape(target, [-1]))
 
-    def log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Computes log P(target | source), including EOS, in nats.
-
-        Args:
-            source: [batch, source_length], token ids.
-            target: [batch, target_length], token ids.
-
-        Returns:
-            [batch], float32.
-        """
-        return tf.reduce_sum(self.token_log_probabilities(source, target), axis=1)
-
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Computes log P(target[:, t] | source, target[:, :t]), in nats; 0 for PAD.
 
-        Args:
-            source: [batch, source_length], token ids.
-            target: [batch, target_length], token ids.
-
-        Returns:
-            [batch, target_length], float32.
+        [batch, target_length], float32.
         """
         logits = tf.cast(self.call((source, target), training=False), tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
         return tf.where(target != PAD_ID, -nll, 0.0)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        is_symmetric = self.num_decoder_layers == self.num_layers
+        """Returns constructor arguments that make the same model."""
+        has_equal_depths = self.num_decoder_layers == self.num_layers
         return {
             **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "num_layers": self.num_layers,
-            "config": self.config.to_dict(),
-            "positional_encoding": self.positional_encoding.kind,
-            "max_length": self.positional_encoding.max_length,
-            "neighbourhood": self.neighbourhood,
-            "tied_embeddings": self.tied_embeddings,
+            **dataclasses.asdict(self.settings),
+            # Equal models have equal arguments: rows of an own table are always given, even if
+            # `vocab_size` decided them; a depth of the decoder only if it differs.
             "source_vocab_size": self.source_vocab_size if self.own_source_embedding else None,
-            "logits_bias": self.has_logits_bias,
-            "num_decoder_layers": None if is_symmetric else self.num_decoder_layers,
+            "num_decoder_layers": None if has_equal_depths else self.num_decoder_layers,
         }
 
 
@@ -379,39 +290,29 @@ def _embed(embedding: SharedEmbedding, ids: tf.Tensor, layout: PackedLayout | No
 
 
 def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns x' and E' with x' E'^T = x E^T + b: the bias is one more column of E.
-
-    Args:
-        rows: [tokens, d_model], x.
-        table: [vocab, d_model], E.
-        bias: [vocab], b.
-    """
+    """Returns x' and E' with x' E'^T = x E^T + b: the bias [vocab] is one more column of E."""
     # Columns of zeros up to a multiple of 8, which GPUs multiply faster.
     ones = tf.pad(tf.ones([tf.shape(rows)[0], 1], rows.dtype), [[0, 0], [0, 7]])
     column = tf.pad(bias[:, None], [[0, 0], [0, 7]])
     return tf.concat([rows, ones], axis=1), tf.concat([table, column], axis=1)
 
 
-def size_bindings(model: Transformer) -> str:
-    """Returns the gin bindings of a model's sizes, one per line.
+def gin_bindings(model: Transformer) -> str:
+    """Returns the gin bindings of the settings that differ from their defaults, one per line.
 
-    A run that starts from an imported model, by `train.init_from`, includes them. They leave out
-    defaults, and the sizes of the vocabularies, which follow from the subwords.
+    Without the vocabulary sizes, which follow from the subwords. A run that starts from an
+    imported model (`train.init_from`) includes these lines.
     """
     config = model.get_config()
-    layers = config["config"]
-    of_layers = {
-        field.name: layers[field.name]
-        for field in dataclasses.fields(LayerConfig)
-        if layers[field.name] != field.default
-    }
-    arguments = inspect.signature(Transformer.__init__).parameters
-    others = {"config", "name", "dtype", "trainable", "vocab_size", "source_vocab_size"}
-    of_model = {
-        name: config[name]
-        for name, argument in arguments.items()
-        if name in config.keys() - others and config[name] != argument.default
-    }
-    lines = [f"Transformer.{name} = {value!r}" for name, value in of_model.items()]
-    lines += [f"LayerConfig.{name} = {value!r}" for name, value in of_layers.items()]
-    return "".join(f"{line}\n" for line in lines)
+    del config["vocab_size"], config["source_vocab_size"]
+    of_layers = _bindings("LayerConfig", LayerConfig, config.pop("config"))
+    return _bindings("Transformer", TransformerSettings, config) + of_layers
+
+
+def _bindings(name: str, settings: type[Any], values: Mapping[str, Any]) -> str:
+    """Returns a line for each of the values that is not its field's default."""
+    return "".join(
+        f"{name}.{field.name} = {values[field.name]!r}\n"
+        for field in dataclasses.fields(settings)
+        if field.name in values and values[field.name] != field.default
+    )

@@ -11,16 +11,10 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
-import gin
-
-from t2t_repro.config.values import Count, validated
+from t2t_repro.config.values import Count, configurable
 from t2t_repro.errors import UserError
-from t2t_repro.evaluation.scores import References, Score, Texts, aligned
+from t2t_repro.evaluation.scores import TEXTS, References, Score, Texts, aligned
 from t2t_repro.parsing.trees import Tree, delinearise
-
-BRACKET_F1 = "bracket F1"
-STRICT_BRACKET_F1 = "strict bracket F1"
-SHARE_OF_TREES = "share of trees"
 
 # COLLINS.prm: words with these tags are deleted, constituents with these labels do not count.
 _DELETED = frozenset(("TOP", "-NONE-", ",", ":", "``", "''", "."))
@@ -57,8 +51,7 @@ class BracketCounts(NamedTuple):
     trees: int = 0
 
 
-@gin.configurable(denylist=["translations", "references", "sources"])
-@validated
+@configurable(denylist=TEXTS)
 def bracket_f1(
     translations: Texts, references: References, sources: Texts = (), longest: Count | None = None
 ) -> Score:
@@ -81,12 +74,9 @@ def bracket_f1(
         sources: not used.
         longest: leaves out sentences with more words, including punctuation; EVALB also prints
             the figure of at most 40 words.
-
-    Raises:
-        UserError: the numbers of lines differ, or a reference is not a tree.
     """
     sentences = count_brackets(translations, references)
-    name = BRACKET_F1
+    name = "bracket F1"
     if longest is not None:
         sentences = [counts for counts in sentences if counts.words <= longest]
         name += f" of at most {longest} words"
@@ -94,48 +84,28 @@ def bracket_f1(
     return _score(name, counts, counts.expected, counts.valid)
 
 
-@gin.configurable(denylist=["translations", "references", "sources"])
+@configurable(denylist=TEXTS)
 def strict_bracket_f1(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes F1 over every sentence: a parse that EVALB leaves out has found no bracket.
 
     Not EVALB's figure; safe for selecting models. See `bracket_f1`.
-
-    Raises:
-        UserError: the numbers of lines differ, or a reference is not a tree.
     """
     sentences = count_brackets(translations, references)
     counts = _total(sentences)
-    return _score(STRICT_BRACKET_F1, counts, counts.expected + counts.missed, len(sentences))
+    return _score("strict bracket F1", counts, counts.expected + counts.missed, len(sentences))
 
 
-@gin.configurable(denylist=["translations", "references", "sources"])
+@configurable(denylist=TEXTS)
 def share_of_trees(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes the share of parses that are trees of as many words as the reference, in percent.
-
-    Args:
-        translations: linearised trees.
-        references: likewise.
-        sources: not used.
-
-    Raises:
-        UserError: the numbers of lines differ, or a reference is not a tree.
-    """
+    """Computes the share of parses that are trees of as many words as the reference, in percent."""
     sentences = count_brackets(translations, references)
     fit = _total(sentences).trees
     signature = f"sentences:{len(sentences)}|trees:{fit}"
-    return Score(SHARE_OF_TREES, _percent(fit, len(sentences)), signature)
+    return Score("share of trees", _percent(fit, len(sentences)), signature)
 
 
 def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
-    """Counts the brackets of each sentence; see `bracket_f1`.
-
-    Args:
-        translations: linearised trees.
-        references: likewise.
-
-    Raises:
-        UserError: the numbers of lines differ, or a reference is not a tree.
-    """
+    """Counts the brackets of each sentence; see `bracket_f1`."""
     ours, theirs = aligned(translations, references)
     golds = _read(theirs)
     return [_compare(line, gold) for line, gold in zip(ours, golds, strict=True)]
@@ -169,7 +139,7 @@ def _read(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
             yield delinearise(reference)
         except ValueError as error:
             expected = "expected one such as S NP NN /NP VP VBZ /VP /S"
-            raise UserError(f"reference {number} is no tree: {error}; {expected}.") from error
+            raise UserError(f"reference {number} is not a tree: {error}; {expected}.") from error
 
 
 def _compare(parse: str, gold: Tree) -> BracketCounts:
@@ -210,3 +180,6 @@ def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
         if label not in _DELETED and before[start] < before[end]:
             brackets[_EQUAL.get(label, label), before[start], before[end]] += 1
     return brackets
+
+
+METRICS = (bracket_f1, strict_bracket_f1, share_of_trees)

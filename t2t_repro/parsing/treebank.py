@@ -6,9 +6,7 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
-import gin
-
-from t2t_repro.config.values import validated
+from t2t_repro.config.values import configurable
 from t2t_repro.data.corpora.corpus import Pair, given_splits
 from t2t_repro.data.line_files import identify
 from t2t_repro.errors import UserError
@@ -17,8 +15,7 @@ from t2t_repro.parsing.trees import linearise, read_trees
 _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
 
 
-@gin.configurable
-@validated
+@configurable()
 class TreebankCorpus:
     """Files of Penn-style trees, e.g. the Wall Street Journal's (paper, section 6.3).
 
@@ -39,9 +36,6 @@ class TreebankCorpus:
         dev: entries for model selection.
         test: entries to evaluate on.
         folder: of relative names.
-
-    Raises:
-        UserError: a split is not such an entry or list.
     """
 
     splits: tuple[str, ...]
@@ -61,38 +55,19 @@ class TreebankCorpus:
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file.
-
-        Raises:
-            UserError: a file is missing.
-        """
+        """Returns name, size and SHA-256 of every file."""
         return {
             "corpus": "TreebankCorpus",
             "splits": {split: list(map(identify, self._files(split))) for split in self.splits},
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that every split has files.
-
-        Args:
-            download_dir: not used: nothing is fetched.
-
-        Raises:
-            UserError: one has none.
-        """
+        """Checks that every split has files; nothing is fetched."""
         for split in self.splits:
             self._files(split)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the sentences of a split with their trees, file after file.
-
-        Args:
-            split: one of `splits`.
-            download_dir: not used.
-
-        Raises:
-            UserError: a file is missing or does not hold trees, or a tree cannot be linearised.
-        """
+        """Yields the sentences of a split with their trees, file after file."""
         for path in self._files(split):
             for line, (words, tree) in read_trees(path):
                 try:

@@ -159,11 +159,7 @@ class _Bracket(NamedTuple):
 
 
 def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
-    """Returns a tree without its root and empty elements.
-
-    Raises:
-        UserError: a bracket holds neither a tag and a word, nor a label and brackets.
-    """
+    """Returns a tree without its root and empty elements."""
     words: list[str] = []
     tags: list[str] = []
     constituents: list[Constituent] = []
@@ -172,15 +168,11 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
         has_label = bracket.parts and isinstance(bracket.parts[0], str)
         label, *parts = bracket.parts if has_label else ["", *bracket.parts]
         is_root = label in ("", *_ROOTS)
-        if is_root and bracket is not tree and bracket.parts:
-            raise _error(
-                path,
-                bracket.line,
-                f"a root, {label or 'without a label'}, inside of a tree: is a closing bracket "
-                f"missing in the tree that begins in line {tree.line}?",
-            )
+        # Such as the next tree, if a closing bracket is missing.
+        is_inner_root = is_root and bracket is not tree and bracket.parts
         is_word = [type(part) for part in parts] == [str] and not is_root
-        if not is_word and (str in map(type, parts) or not (parts or is_root)):
+        has_words = not is_word and str in map(type, parts)
+        if is_inner_root or has_words or not (parts or is_root):
             raise _error(
                 path, bracket.line, f"{bracket} is not a tag and a word, or a label and brackets"
             )
@@ -270,14 +262,9 @@ def words_of(line: str) -> tuple[str, ...]:
 
 
 def tree_of(words: tuple[str, ...], symbols: str) -> str:
-    """Returns the bracketed tree of a sentence.
+    """Returns the bracketed tree of a sentence, from a linearised tree, a model's output.
 
-    Args:
-        words: of the sentence.
-        symbols: a linearised tree, a model's output.
-
-    Returns:
-        the tree with these words; `NO_TREE` if the symbols are not a tree of as many words.
+    It is `NO_TREE` if the symbols are not a tree of as many words.
     """
     try:
         tree = delinearise(symbols)

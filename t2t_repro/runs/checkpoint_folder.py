@@ -1,4 +1,4 @@
-"""Folders of checkpoints, and the choice of one: averaged, best, latest, the last ones.
+"""Folders of checkpoints; `ModelDirectory.checkpoint` chooses one.
 
 Each checkpoint exists whole or not at all, whenever the writer is killed.
 
@@ -13,30 +13,23 @@ orders checkpoints by the clock, and loses some when the clock is set back; here
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files import read_at_most, sync, write_whole
+from t2t_repro.files import sync, write_whole
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
 _LISTED = re.compile(r'checkpoint_paths?: ".*?step-(\d+)"', re.ASCII)
-_MOST_LIST_BYTES = 2**20
 _PARTIAL = ".partial"
-_UNREADABLE = ".unreadable"
-_FOLDERS = {"averaged": "averaged", "best": "best", "latest": "checkpoints"}
 
 
 class CheckpointFolder:
-    """Writes checkpoints into a folder, and deletes old ones.
-
-    Args:
-        path: the folder; it need not exist.
-        keep: how many are kept.
-    """
+    """Writes checkpoints into a folder, made if needed, and deletes all but the last `keep`."""
 
     def __init__(self, path: Path, keep: int = 1) -> None:
         self.path = path
@@ -73,26 +66,30 @@ class CheckpointFolder:
 
         Args:
             since: the step after which checkpoints are checked; the newest one's by default.
-
-        Raises:
-            UserError: one was; otherwise an older one would be used in its place.
         """
         # In this order, since a trainer that is running writes before it lists.
         listed, steps = self._listed(), self.steps()
         since = max(steps, default=-1) if since is None else since
         for step in sorted(listed - {*steps}, reverse=True):
-            if step > since and not self._unreadable(step).exists():
+            if step > since and not _unreadable(self.prefix(step)).exists():
                 raise UserError(
                     f"{self.prefix(step)}.index is missing: copy {self.path} again, whole, or "
                     "give another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
                 )
 
-    def write(self, checkpoint: "tf.train.Checkpoint", step: int) -> None:
-        """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`.
+    def last(self, count: int) -> dict[int, str]:
+        """Returns the paths of the last `count` checkpoints by their steps, oldest first."""
+        steps = self.trained()
+        self.check_whole(since=min(steps[-count:], default=0))
+        if not 1 <= count <= len(steps):
+            raise UserError(
+                f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}: "
+                "give --last between 1 and that, or train with a larger Checkpoints.keep."
+            )
+        return {step: self.prefix(step) for step in steps[-count:]}
 
-        Raises:
-            UserError: it cannot be written, e.g. on a full disk; earlier ones are intact.
-        """
+    def write(self, checkpoint: "tf.train.Checkpoint", step: int) -> None:
+        """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`."""
         import tensorflow as tf
 
         partial = self.path / _PARTIAL
@@ -118,32 +115,23 @@ class CheckpointFolder:
                 "or fix the permissions, then start again; earlier ones are intact."
             ) from error
 
-    def set_aside(self, step: int) -> None:
-        """Renames the index of a checkpoint that cannot be read, so that it is not used."""
-        index = Path(f"{self.prefix(step)}.index")
-        if index.exists():
-            os.replace(index, self._unreadable(step))
-
     def tidy(self) -> None:
         """Removes leftovers of an interrupted write."""
         shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
         if steps := self.steps():
             self._list_and_sweep(steps[-1])
         for data in self.path.glob("step-*.data-*"):
-            index = data.with_suffix(".index")
-            if not index.exists() and not index.with_name(f"{index.name}{_UNREADABLE}").exists():
+            # Its index, also one that was set aside.
+            if not any(self.path.glob(f"{data.stem}.index*")):
                 data.unlink()
 
     def _listed(self) -> set[int]:
         """Returns the steps in TensorFlow's list."""
         try:
-            text = read_at_most(self.path / "checkpoint", _MOST_LIST_BYTES).decode("utf-8")
-        except (OSError, ValueError):
+            text = (self.path / "checkpoint").read_text()
+        except FileNotFoundError:
             return set()
         return {int(step) for step in _LISTED.findall(text)}
-
-    def _unreadable(self, step: int) -> Path:
-        return Path(f"{self.prefix(step)}.index{_UNREADABLE}")
 
     def _list_and_sweep(self, newest: int) -> None:
         steps = self.steps()
@@ -175,49 +163,14 @@ def damage(path: str) -> str | None:
     return None
 
 
-def find_checkpoint(model_dir: Path, name: str | None = None) -> str:
-    """Finds a checkpoint.
-
-    Args:
-        model_dir: the model directory.
-        name: "averaged", "best", "latest", the prefix of a checkpoint file such as
-            "checkpoints/step-1000", or None for the first that exists of averaged, best, latest.
-
-    Returns:
-        its path without the endings of its files.
-
-    Raises:
-        UserError: it does not exist, or was copied in part.
-    """
-    names = [name] if name else [*_FOLDERS]
-    for folder in (model_dir / _FOLDERS[one] for one in names if one in _FOLDERS):
-        checkpoints = CheckpointFolder(folder)
-        checkpoints.check_whole()
-        if newest := checkpoints.newest:
-            return newest
-    if name and (model_dir / f"{name}.index").exists():
-        return str(model_dir / name)
-    raise UserError(
-        f"no checkpoint {name or 'of any kind'} in {model_dir}, expected averaged, best or "
-        "latest: train first, or give --checkpoint=averaged, best, latest or checkpoints/step-<n>."
-    )
+def set_aside(path: str) -> None:
+    """Renames the index of a checkpoint that cannot be read, so that it is not used."""
+    with suppress(FileNotFoundError):
+        os.replace(f"{path}.index", _unreadable(path))
 
 
-def last_checkpoints(folder: Path, count: int) -> dict[int, str]:
-    """Returns the paths of a run's last `count` checkpoints by their steps, oldest first.
-
-    Raises:
-        UserError: there are fewer that updates have led to, or one was copied in part.
-    """
-    checkpoints = CheckpointFolder(folder)
-    steps = checkpoints.trained()
-    checkpoints.check_whole(since=min(steps[-count:], default=0))
-    if not 1 <= count <= len(steps):
-        raise UserError(
-            f"cannot average {count} checkpoints of {folder}, which holds {len(steps)}: give "
-            "--last between 1 and that, or train with a larger Checkpoints.keep."
-        )
-    return {step: checkpoints.prefix(step) for step in steps[-count:]}
+def _unreadable(path: str) -> Path:
+    return Path(f"{path}.index.unreadable")
 
 
 def newer_than_average(model_dir: Path, checkpoint: str) -> str | None:

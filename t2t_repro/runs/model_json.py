@@ -1,34 +1,34 @@
 """model.json: a Transformer's sizes, read as data that anyone may have written."""
 
 import dataclasses
-import inspect
 import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from t2t_repro.config.checks import differing_values
 from t2t_repro.config.gin_files import import_hint, read_gin
-from t2t_repro.config.values import check_value, constructor_of, hints_of
+from t2t_repro.config.values import Precision, check_value
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
-from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.model.settings import (
+    OWN_SOFTMAX,
+    OWN_SOURCE_EMBEDDING,
+    LayerConfig,
+    Rows,
+    TransformerSettings,
+)
 
-Precision = Literal["float32", "mixed_bfloat16"]
-"""In which a model computes; its weights are float32."""
+if TYPE_CHECKING:
+    from t2t_repro.model.transformer import Transformer
 
-_HINTS = {
-    name: hint
-    for name, hint in hints_of(Transformer).items()
-    if name not in {"name", "config", "dtype", "return"}
-} | {"dtype": Precision}
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(constructor_of(Transformer)).parameters.items()
-    if name in _HINTS and parameter.default is not parameter.empty
+_HINTS = get_type_hints(TransformerSettings, include_extras=True) | {
+    "vocab_size": Rows,
+    "dtype": Precision,
+    "trainable": bool,
 }
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerSettings)}
 _LAYER_DEFAULTS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
 _TRAINING_ALONE = LayerConfig.TRAINING_ALONE
 
@@ -39,12 +39,11 @@ def read_model_json(path: Path) -> dict[str, Any]:
     An argument that is missing, since the file is older, has its default; gin's bindings have no
     influence.
 
-    Args:
-        path: of the file.
-
     Raises:
         UserError: it does not describe a Transformer.
     """
+    from t2t_repro.model.stack import check_names
+
     try:
         sizes = read_json(path)
         config = dict(sizes.pop("config", None) or {})
@@ -53,7 +52,7 @@ def read_model_json(path: Path) -> dict[str, Any]:
         # Older versions wrote it down; it no longer has an effect.
         config.pop("recompute", None)
         layers = _LAYER_DEFAULTS | config
-        LayerConfig.of(layers)
+        check_names(LayerConfig.of(layers))
         required = {name: sizes[name] for name in ("vocab_size", "dtype")}
         return _DEFAULTS | sizes | required | {"config": layers}
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -61,16 +60,7 @@ def read_model_json(path: Path) -> dict[str, Any]:
 
 
 def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
-    """Checks that a model is not larger than its checkpoint, before it is built.
-
-    Args:
-        path: of the model.json.
-        sizes: what it says.
-        checkpoint: its prefix.
-
-    Raises:
-        UserError: it is larger.
-    """
+    """Checks that a model is not larger than its checkpoint, before it is built."""
     folder, name = os.path.split(checkpoint)
     files = Path(folder).glob(f"{name}.data-?????-of-?????")
     held = sum(file.stat().st_size for file in files)
@@ -83,11 +73,7 @@ def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
 
 
 def parameter_count(sizes: Mapping[str, Any]) -> int:
-    """Counts the parameters of a Transformer's matrices; biases and norms have few more.
-
-    Args:
-        sizes: see `read_model_json`.
-    """
+    """Counts the parameters of a Transformer's matrices; biases and norms have few more."""
     config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
     tables = rows
     if sizes["tied_embeddings"] in OWN_SOURCE_EMBEDDING:
@@ -104,15 +90,11 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
 
 
 def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the numbers of layers of encoder and decoder.
-
-    Args:
-        sizes: of a model; without "num_decoder_layers" in older files.
-    """
+    """Returns the numbers of layers of encoder and decoder; older files have one for both."""
     return sizes["num_layers"], sizes.get("num_decoder_layers") or sizes["num_layers"]
 
 
-def sizes_of(model: Transformer) -> dict[str, Any]:
+def sizes_of(model: "Transformer") -> dict[str, Any]:
     """Returns what model.json holds of a model."""
     sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
     # Keras numbers the models of a process.
@@ -121,7 +103,7 @@ def sizes_of(model: Transformer) -> dict[str, Any]:
 
 
 def differing_sizes(
-    there: Mapping[str, Any], model: Transformer, but: Collection[str] = ()
+    there: Mapping[str, Any], model: "Transformer", but: Collection[str] = ()
 ) -> list[str]:
     """Compares the sizes of a model directory with those of a model.
 

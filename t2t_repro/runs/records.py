@@ -1,4 +1,4 @@
-"""What a model directory records of its training: ancestors, epoch, scores; as JSON."""
+"""The JSON records of a model directory: ancestors, epoch, scores."""
 
 import dataclasses
 import hashlib
@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from t2t_repro.config.values import validated
 from t2t_repro.files import lock, read_json, write_json
 
 
-@validated
 @dataclasses.dataclass(frozen=True)
 class Ancestor:
     """A model with whose weights another one began.
@@ -34,9 +32,10 @@ class Ancestor:
 
 
 def weights_hash(weights: Mapping[str, ArrayLike]) -> str:
-    """Returns the SHA-256 of weights: of their names, shapes and values, in the names' order.
+    """Returns the SHA-256 of the names, shapes and values of weights, sorted by name.
 
-    Of Keras's variables it copies one at a time.
+    Values are hashed as little-endian float32. Only one weight at a time is copied to the host, to
+    save memory.
     """
     digest = hashlib.sha256()
     for name in sorted(weights):
@@ -48,53 +47,44 @@ def weights_hash(weights: Mapping[str, ArrayLike]) -> str:
 
 def write_ancestry(path: Path, ancestors: Sequence[Ancestor]) -> None:
     """Writes ancestry.json: the ancestors of a model, the nearest first."""
-    write_json(path, {"ancestors": [dataclasses.asdict(one) for one in ancestors]})
+    write_json(path, {"ancestors": [dataclasses.asdict(ancestor) for ancestor in ancestors]})
 
 
 def read_ancestry(path: Path) -> list[Ancestor]:
     """Reads ancestry.json.
 
     Returns:
-        the ancestors, the nearest first; none if there is no such file, or it is damaged.
+        the ancestors, the nearest first; none if there is no such file.
     """
-    try:
-        return [Ancestor(**entry) for entry in read_json(path)["ancestors"]]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return []
+    entries = read_json(path)["ancestors"] if path.is_file() else []
+    return [Ancestor(**entry) for entry in entries]
 
 
 def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
     """Compares an epoch with that of an earlier start of the run.
 
-    Args:
-        path: of epoch.json; it need not exist.
-        epoch: what is written there.
-
     Returns:
         a sentence for each difference.
     """
-    try:
-        before = _counted(read_json(path))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return []
+    before = read_json(path) if path.is_file() else {}
     return [
-        f"an epoch has {before[name]} {name.replace('_', '-')} there, {count} now: the rest of "
-        "this one is reshuffled"
-        for name, count in _counted(epoch).items()
-        if before.get(name, count) != count
+        f"an epoch has {before[name]} {name.replace('_', '-')} there, {epoch[name]} now: the rest "
+        "of this one is reshuffled"
+        for name in ("sentences", "micro_batches", "source_tokens", "target_tokens")
+        # Older versions did not count all.
+        if before.get(name, epoch[name]) != epoch[name]
     ]
 
 
 def mean_target_length(path: Path) -> float | None:
     """Returns the mean number of subwords of a target sentence in epoch.json, EOS included.
 
-    None if it is not known.
+    None without the file.
     """
-    try:
-        epoch = read_json(path)
-        return float(epoch["target_tokens"]) / epoch["sentences"]
-    except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError):
+    if not path.is_file():
         return None
+    epoch = read_json(path)
+    return float(epoch["target_tokens"] / epoch["sentences"])
 
 
 def write_scores(folder: Path, split: str, evaluation: Mapping[str, Any]) -> None:
@@ -111,12 +101,3 @@ def read_scores(folder: Path) -> dict[str, Any]:
         ValueError: it is not JSON.
     """
     return {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}
-
-
-def _counted(epoch: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what all epochs of a run have in common: "sentences", "sentences of news"."""
-    wanted = ("sentences", "micro_batches", "source_tokens", "target_tokens")
-    corpora = {
-        f"sentences of {name}": one["sentences"] for name, one in epoch.get("corpora", {}).items()
-    }
-    return {name: epoch[name] for name in wanted if name in epoch} | corpora

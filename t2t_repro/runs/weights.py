@@ -1,7 +1,7 @@
 """A model's weights, without the optimizer's state: read, written and averaged."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 
-# The values of a MovingAverage in a run's checkpoint.
-_AVERAGE = "average/values/{}/.ATTRIBUTES/VARIABLE_VALUE"
+# The key of a variable in a checkpoint, by its path; the paths of a MovingAverage's values.
+_VALUE = "{}/.ATTRIBUTES/VARIABLE_VALUE"
+_AVERAGE = _VALUE.format("average/values/{}")
 # Names of the weights of a Transformer whose source is ours.
 _OURS = re.compile(
     r"logits_bias|(\w*embedding|softmax|\w*positional_encoding)/table|(encoder|decoder)/"
@@ -56,8 +57,8 @@ def name_of(weight: keras.Variable) -> str:
 def layer_weights(model: Transformer) -> Iterator[LayerWeight]:
     """Lists the weights of both stacks."""
     for weight in model.trainable_variables:
-        if found := _OF_STACK.fullmatch(name_of(weight)):
-            stack, layer, sublayer, part, kind = found.groups()
+        if matched := _OF_STACK.fullmatch(name_of(weight)):
+            stack, layer, sublayer, part, kind = matched.groups()
             yield LayerWeight(stack, int(layer or -1), sublayer or "", part or "norm", kind, weight)
 
 
@@ -98,15 +99,18 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     Raises:
         ValueError: it has others; the message names them.
     """
-    view = tf.train.CheckpointView(checkpoint)
-    nodes = view._object_graph_proto.nodes
+    view, reader = tf.train.CheckpointView(checkpoint), tf.train.load_checkpoint(checkpoint)
     matched = view.match(tf.train.Checkpoint(model=model))
     restored = set(map(id, matched.values()))
+    paths = list(_paths(view, 0))
+    # A variable has several paths, the shortest of which is its key: an optimizer lists weights.
+    variables = {number for number, path in paths if reader.has_tensor(_VALUE.format(path))}
     more = [
-        path
-        for number, path in _paths(view, view.children(0).get("model", 0))
+        path.removeprefix("model/")
+        for number, path in paths
         # Keras's `compile`, which callbacks need, makes the optimizer a part of the model.
-        if nodes[number].attributes and number not in matched and path.split("/")[0] != "optimizer"
+        if path.startswith("model/") and not path.startswith("model/optimizer/")
+        if number in variables and number not in matched
     ]
     lacking = [name_of(weight) for weight in model.weights if id(weight) not in restored]
     for what, names in (("has, unlike the model,", more), ("lacks", lacking)):
@@ -124,19 +128,19 @@ def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterat
 def check_exportable(
     model: Transformer, engine: str, settings: Mapping[str, tuple[Any, Any]]
 ) -> None:
-    """Checks that another engine's format can hold a model.
+    """Checks that another engine can compute a model.
 
     Args:
         model: built.
-        engine: its name.
-        settings: by name, the model's value and those that the format can hold.
+        engine: the name of the other one.
+        settings: by name, the model's value and the values that the engine supports.
 
     Raises:
-        UserError: it cannot; or the model has weights beside a Transformer's, such as those of a
-            layer whose source was edited.
+        UserError: it does not support a setting, or the model has weights of the user's own layers.
     """
-    others = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
-    for name, (value, supported) in {**settings, "weights": (others, [[]])}.items():
+    own = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
+    # The one supported list of the user's own weights is the empty list.
+    for name, (value, supported) in {**settings, "weights": (own, [[]])}.items():
         if value not in supported:
             raise UserError(
                 f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "
@@ -144,31 +148,12 @@ def check_exportable(
             )
 
 
+def logits_bias(model: Transformer) -> NDArray[np.float32]:
+    """Returns a copy of the bias of the logits, [vocab]; zeros where the model has none."""
+    has_none = model.logits_bias is None
+    return np.zeros(model.vocab_size, np.float32) if has_none else np.array(model.logits_bias)
+
+
 def save_weights(model: Transformer, folder: Path, step: int) -> None:
-    """Writes the weights as the only checkpoint of a folder.
-
-    Raises:
-        UserError: they cannot be written.
-    """
+    """Writes the weights as the only checkpoint of a folder."""
     CheckpointFolder(folder).write(tf.train.Checkpoint(model=model), step)
-
-
-def average_weights(model: Transformer, checkpoints: Collection[str]) -> None:
-    """Sets the weights to their mean over checkpoints (paper, section 6.1).
-
-    The mean is computed in float64, so that the mean of N copies is the copy.
-
-    Args:
-        model: the Transformer that the checkpoints are of.
-        checkpoints: their paths, at least one.
-
-    Raises:
-        UserError: a checkpoint is of a model of other sizes, or damaged.
-    """
-    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
-    for path in checkpoints:
-        load_weights(model, path)
-        for total, weight in zip(sums, model.trainable_variables, strict=True):
-            total += weight.numpy()
-    for total, weight in zip(sums, model.trainable_variables, strict=True):
-        weight.assign((total / len(checkpoints)).astype(np.float32))

@@ -4,16 +4,43 @@ https://docs.libretranslate.com/ describes it; docs/serving.md says what is diff
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from html import escape, unescape
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_repro.config.values import short
-from t2t_repro.decoding.sentences import Row, translate_sentences
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.search import Translation
+from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.errors import UserError
-from t2t_repro.serving.html_text import Piece, html_of, split_html
-from t2t_repro.serving.predict import Columns, RequestError, check_text
+from t2t_repro.serving.predict import Columns, check_texts
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
+
+MOST_CHARACTERS = 50_000
+"""The most characters of a request, unless `serve --max_characters` gives another number."""
+
+Piece = tuple[str, str]
+"""A part of a text, and what is to be translated of it: "" if it stays as it is."""
+
+_MARKUP = re.compile(
+    r"""<!--(?:-?>|.*?(?:-->|\Z))
+    |<(?P<raw>script|style)\b.*?(?:</(?P=raw)[^>]*(?:>|\Z)|\Z)
+    |<(?P<end>/?)(?P<tag>[a-z][^\s/>]*)
+      (?:=\s*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))|[^>])*+(?:>|\Z)
+    |<[/!?][^>]*(?:>|\Z)""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+"""Unclosed markup reaches to the end, as in browsers."""
+
+_KEPT = re.compile("pre|code|kbd|samp|var|math")
+"""Elements that are not sentences: programs, formulas, and text whose white space counts."""
+
+_EMPTY = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
+_NO = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
+_BLANK = re.compile(r"(?:\s|&nbsp;|&#160;|&#x[aA]0;)+")
 
 _LANGUAGE = r"[a-z]+(?:_\w+|-[A-Z]\w*)*"
 """A code such as en, pt-BR or zh-Hans: what follows a hyphen is capitalized."""
@@ -34,7 +61,7 @@ class Direction(NamedTuple):
     source: str
     target: str
     tag: str
-    translator: Translator
+    translator: "Translator"
 
     @property
     def name(self) -> str:
@@ -47,33 +74,25 @@ class Direction(NamedTuple):
         The n-th has the n-th translation of each sentence, or its last one. A word that is longer
         than the model takes stays as it is.
         """
-        found: dict[str, tuple[list[str], bool]] = {}
+        found: dict[str, list[Translation]] = {}
         beam_size = self.translator.settings.search.beam_size
 
-        def translate(rank: int, sentences: Sequence[str]) -> Iterator[Row]:
+        def translate(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
             new = [text for text in sentences if text not in found]
-            found.update(zip(new, self._alternatives(new, beam_size), strict=False))
-            for some, is_cut in map(found.__getitem__, sentences):
-                yield Row(some[min(rank, len(some) - 1)], 0.0, is_cut)
+            lines = [f"{self.tag} {text}" if self.tag else text for text in new]
+            translations = self.translator.translate(lines, beam_size, first=None)
+            found.update(zip(new, translations, strict=True))
+            for text in sentences:
+                translation = found[text][: rank + 1][-1]
+                yield translation._replace(text=text) if translation.truncated else translation
 
         of_rank = (partial(translate, rank) for rank in range(beam_size))
-        ranks = [translate_sentences(source, self.source, one) for one in of_rank]
+        ranks = [translate_sentences(source, self.source, function) for function in of_rank]
         rows = zip(*ranks, strict=True)
-        return {"translations": [[one.translation for one in row] for row in rows]}
-
-    def _alternatives(
-        self, sentences: Sequence[str], n_best: int
-    ) -> Iterator[tuple[list[str], bool]]:
-        """Yields the translations of each sentence; itself, and True, if it is too long."""
-        lines = [f"{self.tag} {text}" if self.tag else text for text in sentences]
-        cuts = self.translator.truncated(lines)
-        whole = ["" if is_cut else line for line, is_cut in zip(lines, cuts, strict=True)]
-        found = self.translator.translate(whole, n_best, first=None)
-        for text, is_cut, some in zip(sentences, cuts, found, strict=True):
-            yield [text] if is_cut else [one.text for one in some], is_cut
+        return {"translations": [[line.text for line in row] for row in rows]}
 
 
-def read_directions(texts: Sequence[str], translators: Sequence[Translator]) -> list[Direction]:
+def read_directions(texts: Sequence[str], translators: "Sequence[Translator]") -> list[Direction]:
     """Reads the directions of models, and finds their tags of target languages.
 
     Args:
@@ -84,14 +103,13 @@ def read_directions(texts: Sequence[str], translators: Sequence[Translator]) -> 
     Raises:
         UserError: a model has other directions, or two models have the same one.
     """
-    models = zip(texts, translators, strict=False)
-    directions = [one for text, translator in models for one in _of_model(text, translator)]
-    if len({one.name for one in directions}) < len(directions):
+    directions = [*chain.from_iterable(map(_of_model, texts, translators))]
+    if len({direction.name for direction in directions}) < len(directions):
         raise UserError(f"--direction={' --direction='.join(texts)}: expected each direction once.")
     return directions
 
 
-def _of_model(text: str, translator: Translator) -> Iterator[Direction]:
+def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
     """Yields the directions of a model."""
     tags = {_standard_code(code): tag for code, tag in translator.tags.languages.items()}
     for found in map(_DIRECTION.fullmatch, text.split(",")):
@@ -112,12 +130,12 @@ def languages(directions: Sequence[Direction]) -> list[dict[str, Any]]:
     from babel import Locale
 
     names = Locale("en").languages
-    codes = dict.fromkeys(code for one in directions for code in (one.source, one.target))
+    codes = dict.fromkeys(code for direction in directions for code in direction[:2])
     return [
         {
             "code": code,
             "name": names.get(code.replace("-", "_"), code),
-            "targets": [one.target for one in directions if one.source == code],
+            "targets": [target for source, target, *_ in directions if source == code],
         }
         for code in codes
     ]
@@ -134,34 +152,71 @@ def frontend_settings(
         "filesTranslation": False,
         "frontendTimeout": 500,
         "keyRequired": needs_key,
-        "language": {side: {"code": one["code"], "name": one["name"]} for side, one in sides},
+        "language": {
+            side: {name: language[name] for name in ("code", "name")} for side, language in sides
+        },
         "suggestions": False,
         "supportedFilesFormat": [],
     }
 
 
-class Query(NamedTuple):
+class Query:
     """A request for translations.
+
+    Args:
+        document: its values by name, of JSON or of a form.
+        directions: that are served.
+        max_texts: the most texts.
+        max_characters: the most characters of all texts.
 
     Attributes:
         direction: that is asked for.
-        texts: the pieces of each text.
-        alternatives: the most further translations of a text.
-        is_list: whether the request has a list of texts.
-        is_auto: whether the server chose the source language.
-        write: makes pieces of translations.
+
+    Raises:
+        UserError: something is missing, wrong or too long.
     """
 
-    direction: Direction
-    texts: list[list[Piece]]
-    alternatives: int
-    is_list: bool
-    is_auto: bool
-    write: Callable[[str], str]
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        directions: Sequence[Direction],
+        max_texts: int,
+        max_characters: int,
+    ) -> None:
+        for name in ("q", "source", "target"):
+            if not document.get(name):
+                raise UserError(f"{name} is missing or empty")
+        self._is_list = isinstance(document["q"], list)
+        texts = document["q"] if self._is_list else [document["q"]]
+        check_texts("q", texts)
+        characters = sum(map(len, texts))
+        if len(texts) > max_texts or characters > max_characters:
+            message = f"expected at most {max_texts} texts of {max_characters} characters in all"
+            raise UserError(f"q has {len(texts)} texts, {characters} characters, {message}")
+        text_format = document.get("format") or "text"
+        alternatives = document.get("alternatives") or 0
+        if text_format not in ("text", "html"):
+            raise UserError(f"format is {short(text_format)}, expected 'text' or 'html'")
+        if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
+            raise UserError(f"alternatives is {short(alternatives)}, expected a number")
+        self._is_html = text_format == "html"
+        split = split_html if self._is_html else _lines
+        self._texts = [[*split(text)] for text in texts]
+        self._alternatives = int(alternatives)
+        self._is_auto = document["source"] == "auto"
+        # "auto" is the source language if there is only one.
+        served = [direction for direction in directions if direction.target == document["target"]]
+        if not self._is_auto:
+            served = [direction for direction in served if direction.source == document["source"]]
+        if len(served) != 1:
+            names = ", ".join(direction.name for direction in served or directions) or "none"
+            pair = f"{short(document['source'])} and {short(document['target'])}"
+            raise UserError(f"source and target are {pair}, expected one of the pairs {names}")
+        (self.direction,) = served
 
     def sources(self) -> list[str]:
         """Returns what is to be translated, each text once."""
-        return [*dict.fromkeys(text for pieces in self.texts for _, text in pieces if text)]
+        return [*dict.fromkeys(text for pieces in self._texts for _, text in pieces if text)]
 
     def answer(self, found: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Returns the answer.
@@ -170,78 +225,26 @@ class Query(NamedTuple):
             found: translations of each of `sources`, as `Direction.translate` finds them.
         """
         count = max(map(len, found.values()), default=1)
+        write = html_of if self._is_html else str
         texts = []
-        for pieces in self.texts:
+        for pieces in self._texts:
             columns = [
-                list(map(self.write, found[text])) if text else [piece] * count
-                for piece, text in pieces
+                list(map(write, found[text])) if text else [piece] * count for piece, text in pieces
             ]
             texts.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in texts]}
-        if self.alternatives:
-            answer["alternatives"] = [some[1 : 1 + self.alternatives] for some in texts]
-        if self.is_auto:
+        if self._alternatives:
+            answer["alternatives"] = [some[1 : 1 + self._alternatives] for some in texts]
+        if self._is_auto:
             # Nothing was detected: there was no choice.
             detected = {"confidence": 0, "language": self.direction.source}
             answer["detectedLanguage"] = [detected] * len(texts)
-        return {name: values if self.is_list else values[0] for name, values in answer.items()}
-
-
-def read_query(
-    document: Any, directions: Sequence[Direction], max_texts: int, max_characters: int
-) -> Query:
-    """Reads a request.
-
-    Args:
-        document: its values by name, of JSON or of a form.
-        directions: that are served.
-        max_texts: the most texts.
-        max_characters: the most characters of all texts.
-
-    Raises:
-        RequestError: 400, something is missing, wrong or too long.
-    """
-    for name in ("q", "source", "target"):
-        if not document.get(name):
-            raise RequestError(400, f"{name} is missing or empty")
-    is_list = isinstance(document["q"], list)
-    texts = document["q"] if is_list else [document["q"]]
-    for text in texts:
-        check_text("q", text)
-    characters = sum(map(len, texts))
-    if len(texts) > max_texts or characters > max_characters:
-        message = f"expected at most {max_texts} texts of {max_characters} characters in all"
-        raise RequestError(400, f"q has {len(texts)} texts, {characters} characters, {message}")
-    text_format, alternatives = document.get("format") or "text", document.get("alternatives") or 0
-    if text_format not in ("text", "html"):
-        raise RequestError(400, f"format is {short(text_format)}, expected 'text' or 'html'")
-    if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
-        raise RequestError(400, f"alternatives is {short(alternatives)}, expected a number")
-    split, write = (split_html, html_of) if text_format == "html" else (_lines, str)
-    direction = _direction(document["source"], document["target"], directions)
-    pieces, is_auto = [[*split(text)] for text in texts], document["source"] == "auto"
-    return Query(direction, pieces, int(alternatives), is_list, is_auto, write)
+        return {name: values if self._is_list else values[0] for name, values in answer.items()}
 
 
 def _lines(text: str) -> Iterator[Piece]:
     """Splits a text into lines with their breaks."""
     return ((line, line) for line in text.splitlines(keepends=True))
-
-
-def _direction(source: Any, target: Any, directions: Sequence[Direction]) -> Direction:
-    """Finds a direction; "auto" is the source language if there is only one.
-
-    Raises:
-        RequestError: 400, it is not served, or there are several.
-    """
-    found = [one for one in directions if one.target == target and source in (one.source, "auto")]
-    names = ", ".join(one.name for one in found or directions) or "those of --direction"
-    if not found:
-        pair = f"{short(source)} to {short(target)}"
-        raise RequestError(400, f"{pair} is not supported, expected {names}")
-    if len(found) > 1:
-        raise RequestError(400, f"source is 'auto', but no language is detected: give it ({names})")
-    return found[0]
 
 
 def _standard_code(label: str) -> str:
@@ -250,5 +253,51 @@ def _standard_code(label: str) -> str:
 
     language, *others = label.replace("_", "-").split("-")
     standard = get_global("language_aliases").get(language, language)
-    cased = (one.title() if len(one) == 4 else one.upper() for one in others)
+    cased = (part.title() if len(part) == 4 else part.upper() for part in others)
     return "-".join([standard, *cased])
+
+
+def split_html(html: str) -> Iterator[Piece]:
+    """Splits HTML into pieces, which are the same HTML if joined.
+
+    It asks only where markup stands, so a regular expression is enough: broken HTML loses nothing,
+    and the time is linear. Python's html.parser takes a minute for 50,000 characters such as
+    "<a <a <a".
+
+    Elements of `_KEPT`, and those with translate="no", stay; if they are not closed, to the end.
+
+    Args:
+        html: any text. Of a piece of text, entities are translated as characters, and line breaks
+            as blanks.
+    """
+    kept, depth, end = "", 0, 0
+    for found in _MARKUP.finditer(html):
+        text = html[end : found.start()]
+        yield from [(text, "")] if kept else _trim(text)
+        yield found[0], ""
+        end = found.end()
+        tag, is_end = (found["tag"] or "").lower(), bool(found["end"])
+        if not tag or found[0].endswith("/>") or _EMPTY.fullmatch(tag):
+            continue
+        if not kept and not is_end and (_KEPT.fullmatch(tag) or _NO.search(found[0])):
+            kept = tag
+        if tag == kept:
+            depth += -1 if is_end else 1
+            kept = tag if depth else ""
+    yield from [(html[end:], "")] if kept else _trim(html[end:])
+
+
+def html_of(text: str) -> str:
+    """Returns the HTML that stands for a text."""
+    return escape(text, quote=False).replace("\xa0", "&nbsp;")
+
+
+def _trim(part: str) -> Iterator[Piece]:
+    """Separates white space at the ends of a text."""
+    blanks = [found.span() for found in _BLANK.finditer(part)]
+    start = blanks[0][1] if blanks and blanks[0][0] == 0 else 0
+    stop = max(start, blanks[-1][0] if blanks and blanks[-1][1] == len(part) else len(part))
+    text = re.sub(r"[ \t\n\f\r]+", " ", unescape(part[start:stop]))
+    # A model may make words of punctuation and numbers that stand alone.
+    is_text = any(map(str.isalpha, text))
+    yield from ((part[:start], ""), (part[start:stop], text if is_text else ""), (part[stop:], ""))

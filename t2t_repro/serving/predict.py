@@ -1,51 +1,38 @@
-"""Reads and writes predictions in the JSON of TensorFlow Serving's REST interface.
+"""Predictions: the JSON of TensorFlow Serving's REST interface, and the queue of its requests.
 
 Row form:     {"instances": [text or {name: text}, ...]}  -> {"predictions": [{name: value}, ...]}
 Column form:  {"inputs": [text, ...] or {name: [text, ...]}}  -> {"outputs": {name: [value, ...]}}
 
-"signature_name" is "serving_default" by default.
+"signature_name" is "serving_default" by default. Names of signatures, inputs and outputs are those
+of the SavedModel, see docs/serving.md.
 """
 
+import asyncio
 import json
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_repro.config.values import short
+from t2t_repro.decoding.search import UNFILLED_SCORE, Translation
+from t2t_repro.decoding.sentences import translate_split
+from t2t_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
 
 Columns = dict[str, list[Any]]
 """A list of values for each input or output, one value a row."""
 
-
-class Request(NamedTuple):
-    """A request for a prediction.
-
-    Attributes:
-        signature: its name.
-        columns: the texts of each input.
-        rows: the number of texts.
-        in_rows: whether the answer is in row form.
-    """
-
-    signature: str
-    columns: Columns
-    rows: int
-    in_rows: bool
+_SIMILAR_CHARACTERS = 40
+"""Texts whose lengths differ by less count as similar."""
 
 
-class RequestError(Exception):
-    """A request that is not answered.
-
-    Args:
-        status: of HTTP.
-        message: one line: what was received, what was expected.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_rows: int) -> Request:
+def read_request(
+    body: bytes, signatures: Mapping[str, Sequence[str]], max_rows: int
+) -> tuple[str, Columns, bool]:
     """Reads a request.
 
     Args:
@@ -53,60 +40,61 @@ def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_row
         signatures: the names of the inputs of each signature.
         max_rows: the most rows of a request.
 
+    Returns:
+        its signature, the texts of each input, and whether the answer is in row form.
+
     Raises:
-        RequestError: 400, the body is not a request to one of the signatures.
+        UserError: the body is not a request to one of the signatures.
     """
     document = read_json(body)
-    if not isinstance(document, dict) or len({"instances", "inputs"} & document.keys()) != 1:
-        raise _invalid(
-            f"received {short(document)}, expected an object with either 'instances' or 'inputs'"
-        )
-    signature = document.get("signature_name", "serving_default")
-    if not isinstance(signature, str) or signature not in signatures:
-        raise _invalid(
-            f"signature_name is {short(signature)}, expected one of {', '.join(signatures)}"
-        )
+    signature = str(document.get("signature_name", "serving_default"))
+    if signature not in signatures:
+        expected = ", ".join(signatures)
+        raise UserError(f"signature_name is {short(signature)}, expected one of {expected}")
     names, in_rows = signatures[signature], "instances" in document
+
+    def by_name(given: Any) -> dict[str, Any]:
+        return given if isinstance(given, dict) else {names[0]: given}
+
+    columns: Columns = by_name(document.get("inputs"))
     if in_rows:
-        rows_of_names = [_by_name(one, names) for one in _list_of(document["instances"])]
-        columns = {name: [row[name] for row in rows_of_names] for name in names}
-    else:
-        columns = _by_name(document["inputs"], names)
+        given = document["instances"]
+        rows = list(map(by_name, given if isinstance(given, list) else [None]))
+        columns = {name: [row.get(name) for row in rows] for name in {*names}.union(*rows)}
+    counts = [len(column) for column in columns.values() if isinstance(column, list)]
+    is_whole = columns.keys() == {*names} and len(counts) == len(names)
+    if not is_whole or len({*counts}) > 1 or (in_rows and "inputs" in document):
+        raise UserError(
+            f"received {short(document)}, expected 'instances' or 'inputs' with lists of texts, of "
+            f"equal length, for {' and '.join(names)}"
+        )
     for name, column in columns.items():
-        for text in _list_of(column):
-            check_text(name, text)
-    counts = {name: len(column) for name, column in columns.items()}
-    rows = max(counts.values())
-    if min(counts.values()) != rows:
-        raise _invalid(f"received {counts} values, expected the same number for all inputs")
-    if rows > max_rows:
-        raise _invalid(f"received {rows} rows, expected at most {max_rows}: send several requests")
-    return Request(signature, columns, rows, in_rows)
+        check_texts(name, column)
+    if counts[0] > max_rows:
+        most = f"expected at most {max_rows}: send several requests"
+        raise UserError(f"received {counts[0]} rows, {most}")
+    return signature, columns, in_rows
 
 
-def read_json(body: bytes) -> Any:
-    """Reads a body.
-
-    Raises:
-        RequestError: 400, it is not JSON.
-    """
+def read_json(body: bytes) -> dict[str, Any]:
+    """Reads a body that is an object."""
     try:
-        return json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise _invalid(f"the body is not JSON: {error}") from error
+        raise UserError(f"the body is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UserError(f"received {short(document)}, expected an object")
+    return document
 
 
-def check_text(name: str, text: Any) -> None:
-    """Checks that an input is a text that can be encoded.
-
-    Raises:
-        RequestError: 400, it is not.
-    """
-    try:
-        # JSON can hold half a character: "\ud800".
-        text.encode()
-    except (AttributeError, UnicodeEncodeError):
-        raise _invalid(f"input {name} has {short(text)}, expected a text") from None
+def check_texts(name: str, values: Sequence[Any]) -> None:
+    """Checks that the values of an input are texts that can be encoded."""
+    for text in values:
+        try:
+            # JSON can hold half a character: "\ud800".
+            text.encode()
+        except (AttributeError, UnicodeEncodeError):
+            raise UserError(f"input {name} has {short(text)}, expected a text") from None
 
 
 def write_answer(outputs: Columns, in_rows: bool) -> bytes:
@@ -123,20 +111,182 @@ def write_answer(outputs: Columns, in_rows: bool) -> bytes:
     return json.dumps(answer, ensure_ascii=False).encode()
 
 
-def _by_name(given: Any, names: Collection[str]) -> dict[str, Any]:
-    """Returns what is given for each input; what has no name is for the only input."""
-    if not isinstance(given, dict) and len(names) == 1:
-        given = dict.fromkeys(names, given)
-    if not isinstance(given, dict) or given.keys() != set(names):
-        raise _invalid(f"received {short(given)}, expected an object with {sorted(names)}")
-    return given
+class Answers:
+    """Computes the outputs of a signature from its inputs, with a `Translator`.
+
+    Args:
+        translator: called by several threads, so it should have one worker.
+        language: by which texts are split into sentences; None if they are not. "nbest" then has
+            one translation of each text, and "prefix" is not served.
+
+    Attributes:
+        signatures: the function of each signature.
+        inputs: the names of the inputs of each signature.
+    """
+
+    def __init__(self, translator: "Translator", language: str | None = None) -> None:
+        self._translator = translator
+        self._language = language
+        table: dict[str, tuple[Callable[..., Columns], list[str]]] = {
+            "serving_default": (self.translate, ["source"]),
+            "nbest": (self.translate_n_best, ["source"]),
+            "prefix": (self.translate, ["source", "prefix"]),
+            "score": (self.score, ["source", "target"]),
+        }
+        if language is not None:
+            del table["prefix"]
+        self.signatures = {name: function for name, (function, _) in table.items()}
+        self.inputs = {name: inputs for name, (_, inputs) in table.items()}
+
+    def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
+        """Finds the best translation of each text, with its prefix if there are any."""
+        best = [best for best, *_ in self._translations(source, 1, prefix)]
+        return {
+            "translation": [translation.text for translation in best],
+            "score": [translation.score for translation in best],
+            "finished": [translation.finished for translation in best],
+            "truncated": [translation.truncated for translation in best],
+        }
+
+    def translate_n_best(self, source: Sequence[str]) -> Columns:
+        """Finds the beam's translations of each text; rows are filled up, `count` are real."""
+        n_best = self._translator.settings.search.beam_size
+        found = self._translations(source, n_best)
+        no_translation = Translation("", UNFILLED_SCORE)
+        full = [[*some, *[no_translation] * (n_best - len(some))] for some in found]
+        return {
+            "translation": [[translation.text for translation in some] for some in full],
+            "score": [[translation.score for translation in some] for some in full],
+            "finished": [[translation.finished for translation in some] for some in full],
+            "count": list(map(len, found)),
+            "truncated": [best.truncated for best, *_ in found],
+        }
+
+    def _translations(
+        self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
+    ) -> list[list[Translation]]:
+        if self._language is None:
+            return self._translator.translate(source, n_best, prefix, first=None)
+        return [[line] for line in translate_split(self._translator, source, self._language)]
+
+    def score(self, source: Sequence[str], target: Sequence[str]) -> Columns:
+        """Scores given translations."""
+        scores = self._translator.score(source, target, first=None)
+        return {
+            "log_probability": [pair.log_probability for pair in scores],
+            "length": [len(pair.subwords) for pair in scores],
+            "truncated": [pair.truncated for pair in scores],
+        }
 
 
-def _list_of(given: Any) -> list[Any]:
-    if not isinstance(given, list):
-        raise _invalid(f"received {short(given)}, expected a list")
-    return given
+class _Waiting(NamedTuple):
+    """A request that waits.
+
+    Attributes:
+        signature: its name.
+        columns: the texts of each input.
+        rows: the number of texts.
+        length: characters of its longest text.
+        outputs: will hold the answer; cancelled if the client has hung up.
+    """
+
+    signature: str
+    columns: Columns
+    rows: int
+    length: int
+    outputs: asyncio.Future[Columns]
 
 
-def _invalid(message: str) -> RequestError:
-    return RequestError(400, message)
+class RequestQueue:
+    """Answers requests, several in one call of the translator.
+
+    A call takes the oldest request, and others of the same signature and of similar length: one
+    long sentence does not delay many short ones.
+
+    Args:
+        functions: compute the outputs of each signature.
+        workers: the number of calls at a time.
+        max_rows: the most rows of a call.
+    """
+
+    def __init__(
+        self, functions: Mapping[str, Callable[..., Columns]], workers: int, max_rows: int
+    ) -> None:
+        self.functions = functions
+        self._idle = self._workers = workers
+        self._max_rows = max_rows
+        self._waiting: list[_Waiting] = []
+        self._threads = ThreadPoolExecutor(workers)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a call is running."""
+        return self._idle < self._workers
+
+    async def answer(self, signature: str, columns: Columns) -> Columns:
+        """Computes the outputs of a request; nothing, if it is cancelled in time."""
+        loop = asyncio.get_running_loop()
+        lengths = [[len(text) for text in column] for column in columns.values()]
+        longest = max(map(max, lengths), default=0) if lengths[0] else 0
+        waiting = _Waiting(signature, columns, len(lengths[0]), longest, loop.create_future())
+        self._waiting.append(waiting)
+        # Requests that arrive at the same moment are seen together.
+        loop.call_soon(self._start_calls)
+        return await waiting.outputs
+
+    def _start_calls(self) -> None:
+        self._waiting = [waiting for waiting in self._waiting if not waiting.outputs.cancelled()]
+        while self._idle and self._waiting:
+            together = self._take()
+            self._idle -= 1
+            loop = asyncio.get_running_loop()
+            call = loop.run_in_executor(self._threads, self._compute, together)
+            call.add_done_callback(partial(self._finish, together))
+
+    def _take(self) -> list[_Waiting]:
+        """Removes the requests of the next call from those that wait."""
+        first, *others = self._waiting
+        # Every idle worker gets a share.
+        share = math.ceil(sum(waiting.rows for waiting in self._waiting) / self._idle)
+        room = min(share, self._max_rows) - first.rows
+        together, self._waiting = [first], []
+        for waiting in others:
+            if waiting.rows <= room and _fit_together(first, waiting):
+                together.append(waiting)
+                room -= waiting.rows
+            else:
+                self._waiting.append(waiting)
+        return together
+
+    def _compute(self, requests: Sequence[_Waiting]) -> list[Columns]:
+        """Computes the outputs of requests of one signature, in one call."""
+        function = self.functions[requests[0].signature]
+        joined = {
+            name: [text for request in requests for text in request.columns[name]]
+            for name in requests[0].columns
+        }
+        outputs = function(**joined)
+        parts, first = [], 0
+        for request in requests:
+            rows = slice(first, first + request.rows)
+            parts.append({name: column[rows] for name, column in outputs.items()})
+            first += request.rows
+        return parts
+
+    def _finish(self, together: Sequence[_Waiting], call: asyncio.Future[list[Columns]]) -> None:
+        self._idle += 1
+        self._start_calls()
+        error = call.exception()
+        for index, waiting in enumerate(together):
+            if waiting.outputs.cancelled():
+                continue
+            if error:
+                waiting.outputs.set_exception(error)
+            else:
+                waiting.outputs.set_result(call.result()[index])
+
+
+def _fit_together(first: _Waiting, second: _Waiting) -> bool:
+    shorter, longer = sorted((first.length, second.length))
+    is_similar = longer <= 2 * shorter + _SIMILAR_CHARACTERS
+    return first.signature == second.signature and is_similar

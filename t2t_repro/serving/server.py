@@ -4,7 +4,6 @@ import asyncio
 import ipaddress
 import os
 import signal
-from collections import ChainMap
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from hmac import compare_digest
@@ -16,21 +15,17 @@ from absl import logging
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from t2t_repro.config.values import short
 from t2t_repro.decoding.batch_plan import default_workers
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.serving.answers import Answers
-from t2t_repro.serving.libretranslate import Direction, frontend_settings, languages, read_query
+from t2t_repro.serving.libretranslate import Direction, Query, frontend_settings, languages
 from t2t_repro.serving.predict import (
-    Columns,
-    Request,
-    RequestError,
+    Answers,
+    RequestQueue,
     read_json,
     read_request,
     write_answer,
 )
-from t2t_repro.serving.request_queue import RequestQueue
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _Read = Callable[[web.Request], Awaitable[Any]]
@@ -38,7 +33,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Options(NamedTuple):
-    """The options of a server, by the names of the verb's flags.
+    """The options of a server, by the names of the command's flags.
 
     Attributes:
         model_name: as clients give it.
@@ -66,10 +61,10 @@ class Options(NamedTuple):
     max_batch_size: int
     max_waiting: int
     drain_seconds: float
-    split_sentences: bool = False
-    source_language: str = "en"
-    max_characters: int = 50_000
-    api_key: str | None = None
+    split_sentences: bool
+    source_language: str
+    max_characters: int
+    api_key: str | None
 
 
 class Server:
@@ -86,10 +81,11 @@ class Server:
     ) -> None:
         self._options = options
         language = options.source_language if options.split_sentences else None
-        self._answers = Answers(translator, language)
+        answers = Answers(translator, language)
+        self._inputs = answers.inputs
         self._directions = directions
-        of_directions = {one.name: one.translate for one in directions}
-        functions = ChainMap[str, Callable[..., Columns]](self._answers.signatures, of_directions)
+        translate = {direction.name: direction.translate for direction in directions}
+        functions = answers.signatures | translate
         self._queue = RequestQueue(functions, default_workers(), options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
@@ -129,11 +125,17 @@ class Server:
         model = f"/v1/models/{self._options.model_name}"
         predict = self._answering(web.Request.read, self._predict)
         translate = self._answering(_read_document, self._translate)
-        routes = [web.get("/", self._show_page), web.get("/health", self._health)]
+        state = {"error_code": "OK", "error_message": ""}
+        version = {"version": "1", "state": "AVAILABLE", "status": state}
+        status = _always({"model_version_status": [version]})
+        most, needs_key = self._options.max_characters, bool(self._options.api_key)
+        settings = _always(frontend_settings(self._directions, most, needs_key))
+        routes = [web.get("/", self._show_page), web.get("/health", _always({"status": "ok"}))]
         for path in (model, f"{model}/versions/1"):
-            routes += [web.post(f"{path}:predict", predict), web.get(path, self._status)]
-        routes += [web.post("/translate", translate), web.get("/languages", self._languages)]
-        application.add_routes([*routes, web.get("/frontend/settings", self._settings)])
+            routes += [web.post(f"{path}:predict", predict), web.get(path, status)]
+        known = _always(languages(self._directions))
+        routes += [web.post("/translate", translate), web.get("/languages", known)]
+        application.add_routes([*routes, web.get("/frontend/settings", settings)])
         return application
 
     @web.middleware
@@ -141,15 +143,13 @@ class Server:
         """Refuses requests while draining or from other sites, and answers errors in JSON."""
         try:
             if self._is_draining:
-                raise RequestError(503, "the server is ending")
+                raise web.HTTPServiceUnavailable(text="the server is ending")
             self._check_host(request.headers.get("Host", "localhost"))
             return await handler(request)
-        except RequestError as error:
-            status, message = error.status, str(error)
         except UserError as error:
             status, message = 400, str(error)
         except web.HTTPNotFound:
-            paths = ", ".join(one.canonical for one in request.app.router.resources())
+            paths = ", ".join(path.canonical for path in request.app.router.resources())
             status, message = 404, f"{request.path} is not found, expected one of {paths}"
         except web.HTTPException as error:
             status, message = error.status, error.text or error.reason
@@ -172,8 +172,8 @@ class Server:
             if address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified:
                 return
         if name not in ("localhost", self._options.host, *self._options.allowed_host):
-            raise RequestError(
-                421, f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
+            raise web.HTTPMisdirectedRequest(
+                text=f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
             )
 
     def _answering(self, read: _Read, answer: Callable[[Any], Awaitable[web.Response]]) -> _Handler:
@@ -182,7 +182,7 @@ class Server:
 
         async def handle(request: web.Request) -> web.Response:
             if self._open_requests >= (most := options.max_waiting):
-                raise RequestError(429, f"{most} requests are waiting: try again later")
+                raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
             self._open_requests += 1
             try:
                 async with asyncio.timeout(options.client_seconds):
@@ -190,7 +190,7 @@ class Server:
                 return await answer(received)
             except TimeoutError as error:
                 seconds = options.client_seconds
-                raise RequestError(408, f"no whole request in {seconds:g} s") from error
+                raise web.HTTPRequestTimeout(text=f"no whole request in {seconds:g} s") from error
             finally:
                 self._open_requests -= 1
 
@@ -198,55 +198,44 @@ class Server:
 
     async def _predict(self, body: bytes) -> web.Response:
         if self._options.api_key:
-            raise RequestError(403, "with an API key, only /translate is served")
-        asked = read_request(body, self._answers.inputs, self._options.max_batch_size)
-        outputs = await self._queue.answer(asked)
-        return web.json_response(body=write_answer(outputs, asked.in_rows))
+            raise web.HTTPForbidden(text="with an API key, only /translate is served")
+        most = self._options.max_batch_size
+        signature, columns, in_rows = read_request(body, self._inputs, most)
+        outputs = await self._queue.answer(signature, columns)
+        return web.json_response(body=write_answer(outputs, in_rows))
 
-    async def _translate(self, document: Any) -> web.Response:
+    async def _translate(self, document: dict[str, Any]) -> web.Response:
         options = self._options
-        if not isinstance(document, dict):
-            raise RequestError(400, f"received {short(document)}, expected an object with q")
         key = str(document.get("api_key") or "").encode(errors="replace")
         if options.api_key and not compare_digest(key, options.api_key.encode()):
-            raise RequestError(403, "api_key is wrong or missing")
+            raise web.HTTPForbidden(text="api_key is wrong or missing")
         most = options.max_batch_size, options.max_characters
-        query = read_query(document, self._directions, *most)
+        query = Query(document, self._directions, *most)
         sources = query.sources()
-        request = Request(query.direction.name, {"source": sources}, len(sources), False)
-        found = (await self._queue.answer(request))["translations"] if sources else []
-        return web.json_response(query.answer(dict(zip(sources, found, strict=True))))
-
-    async def _languages(self, request: web.Request) -> web.Response:
-        return web.json_response(languages(self._directions))
-
-    async def _settings(self, request: web.Request) -> web.Response:
-        most, needs_key = self._options.max_characters, bool(self._options.api_key)
-        return web.json_response(frontend_settings(self._directions, most, needs_key))
-
-    async def _status(self, request: web.Request) -> web.Response:
-        status = {"error_code": "OK", "error_message": ""}
-        version = {"version": "1", "state": "AVAILABLE", "status": status}
-        return web.json_response({"model_version_status": [version]})
-
-    async def _health(self, request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
+        outputs = await self._queue.answer(query.direction.name, {"source": sources})
+        found = dict(zip(sources, outputs["translations"], strict=True))
+        return web.json_response(query.answer(found))
 
     async def _show_page(self, request: web.Request) -> web.Response:
         return web.Response(text=self._page, content_type="text/html")
 
 
-async def _read_document(request: web.Request) -> Any:
-    """Reads JSON or a form; a name that a form has several times is a list.
+def _always(answer: Any) -> _Handler:
+    """Returns a handler that gives every request the same answer."""
 
-    Raises:
-        RequestError: 400, the body is neither.
-    """
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.json_response(answer)
+
+    return handle
+
+
+async def _read_document(request: web.Request) -> dict[str, Any]:
+    """Reads JSON or a form; a name that a form has several times is a list."""
     if request.content_type not in _FORMS:
         return read_json(await request.read())
     try:
         fields = await request.post()
     except (ValueError, LookupError, BadHttpMessage) as error:
-        raise RequestError(400, f"the body is not a form: {reason_of(error)}") from error
+        raise UserError(f"the body is not a form: {reason_of(error)}") from error
     values = ((name, fields.getall(name)) for name in fields)
     return {name: some[0] if len(some) == 1 else some for name, some in values}

@@ -1,17 +1,19 @@
-"""Subwords as TensorFlow operations, with the same results as `text.sentencepiece`, `text.marian`.
+"""Subwords as TensorFlow operations, with the same results as `SubwordModel`s in Python.
 
 A SavedModel takes text in and gives text out with these.
 """
 
+import functools
 import hashlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text
+from numpy.typing import NDArray
 
-from t2t_repro.text.word_marks import SPACE_MARK, WordMarks
-from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID
 
 # What Python's str.strip removes; a test compares both.
 _SPACES = (
@@ -19,9 +21,37 @@ _SPACES = (
     r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 )
 
+_Marks = tuple[list[bool], bool]
+_UNKNOWN = -1
+_UNDEFINED = ord("\u3013")
+_SPACE, _BACKSLASH, _UNDERSCORE = map(ord, " \\_")
+_ESCAPE = r"\\u|\\\\|\\[0-9]+;"
+_SPELLED = r"\\[0-9]+;"
 
-class TextOps(tf.Module):
-    """Encodes and decodes batches of texts within a graph; see `SentencePieceModel.in_graph`."""
+
+class SentencePieceTextOps(tf.Module):
+    """Encodes and decodes with a SentencePiece model.
+
+    Args:
+        pieces: the name of every id.
+        marks: `WordMarks` of the pieces.
+        model: the file of the SentencePiece model; empty where words are split at blanks.
+        out_type: of the tokenizer's pieces: int32 for ids, or string.
+    """
+
+    def __init__(
+        self, pieces: Sequence[str], marks: _Marks, model: bytes, out_type: tf.DType = tf.int32
+    ) -> None:
+        super().__init__()
+        # A tf.Module would track a list and all its elements.
+        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
+        self._size = len(pieces)
+        marked, self._marks_end = marks
+        self._marked = np.array(marked)
+        # Python's loader of a SavedModel takes two models without names for one.
+        name = f"subwords_{hashlib.sha256(model).hexdigest()}"
+        split = tensorflow_text.SentencepieceTokenizer
+        self._tokenizer = split(model, out_type, name=name) if model else _WordTokenizer()
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text, stripped as `Translator` strips it.
@@ -32,59 +62,6 @@ class TextOps(tf.Module):
         Returns:
             ids [batch, (length)] int32, without EOS; and [batch] bool, which texts are blank.
         """
-        raise NotImplementedError
-
-    def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of every sentence.
-
-        Args:
-            ids: [batch, length] int32; ids after the first EOS are ignored, PAD is skipped.
-
-        Returns:
-            [batch] strings, valid UTF-8.
-        """
-        raise NotImplementedError
-
-    def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of [batch, length] that stand for text: [batch, (length)] int32."""
-        raise NotImplementedError
-
-    def word_numbers(self, texts: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """Numbers the words of every text, as `SentencePieceModel.word_numbers` does.
-
-        Args:
-            texts: [batch] strings.
-            ids: [batch, length] int32 of these texts, EOS and PAD last.
-
-        Returns:
-            [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
-        """
-        raise NotImplementedError
-
-
-class SentencePieceTextOps(TextOps):
-    """Encodes and decodes with a SentencePiece model.
-
-    Args:
-        pieces: the name of every id.
-        marks: the ids that carry the mark of a word boundary.
-        model: the file of the SentencePiece model; empty where words are split at blanks.
-        out_type: of the tokenizer's pieces: int32 for ids, or string.
-    """
-
-    def __init__(
-        self, pieces: Sequence[str], marks: WordMarks, model: bytes, out_type: tf.DType = tf.int32
-    ) -> None:
-        super().__init__()
-        # A tf.Module would track a list and all its elements.
-        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
-        self._size = len(pieces)
-        self._marked = np.array(marks.marked)
-        self._marks_end = marks.at_end
-        self._tokenizer = _tokenizer(model, out_type) if model else _Words()
-
-    def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns the ids of every text; see `TextOps.encode`."""
         texts = stripped(texts)
         ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, SPACE_MARK, " "))
         if self._marks_end:
@@ -99,9 +76,14 @@ class SentencePieceTextOps(TextOps):
         return tf.ragged.boolean_mask(ids, ids.with_flat_values(~is_lone))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of every sentence; see `TextOps.decode`.
+        """Returns the text of every sentence.
 
-        Ids outside the vocabulary count as UNK, which becomes " ⁇ "; stray bytes become U+FFFD.
+        Args:
+            ids: [batch, length] int32; ids after the first EOS are ignored, PAD is skipped, and
+                those outside the vocabulary count as UNK.
+
+        Returns:
+            [batch] strings, with UNK as " ⁇ " and stray bytes as U+FFFD.
         """
         texts = self._tokenizer.detokenize(self.tokens(ids))
         return tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts
@@ -112,7 +94,15 @@ class SentencePieceTextOps(TextOps):
         return tf.ragged.boolean_mask(known, is_text(ids))
 
     def word_numbers(self, texts: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """Numbers the words of every text; see `WordMarks.numbers_in`."""
+        """Numbers the words of every text, as `SentencePieceModel.word_numbers` does.
+
+        Args:
+            texts: [batch] strings.
+            ids: [batch, length] int32 of these texts, EOS and PAD last.
+
+        Returns:
+            [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
+        """
         words = tf.strings.split(tf.strings.regex_replace(stripped(texts), _SPACES, " "), " ")
         counts = self._count_words(self.encode(words.flat_values)[0])
         ends = tf.cumsum(words.with_flat_values(counts).to_tensor(), axis=1)
@@ -157,7 +147,7 @@ class MarianTextOps(SentencePieceTextOps):
     def __init__(
         self,
         pieces: Sequence[str],
-        marks: WordMarks,
+        marks: _Marks,
         model: bytes,
         code: str | None,
         kind: str,
@@ -176,7 +166,7 @@ class MarianTextOps(SentencePieceTextOps):
         )
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns the ids of every text; see `TextOps.encode`."""
+        """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
         texts = stripped(texts)
         if self._code is None:
             ids = self._ids_of(texts)
@@ -195,7 +185,7 @@ class MarianTextOps(SentencePieceTextOps):
         return tf.cast(self._vocab_lookup_table.lookup(pieces), tf.int32)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of every sentence; see `TextOps.decode`.
+        """Returns the text of every sentence; see `SentencePieceTextOps.decode`.
 
         PAD, ids outside the vocabulary, and Hugging Face's UNK are skipped.
         """
@@ -214,7 +204,136 @@ class MarianTextOps(SentencePieceTextOps):
         return texts
 
 
-class _Words:
+class T2TTextOps(tf.Module):
+    """Encodes and decodes batches of texts with a vocabulary of Tensor2Tensor.
+
+    The steps are those of `T2TSubwords`, for all characters or tokens of a batch at once.
+
+    Args:
+        pieces: the subword of every id; an empty one is not a subword.
+        ids: the id of every subword.
+        characters: all characters of subwords.
+        longest: characters of the longest subword.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[str],
+        ids: Mapping[str, int],
+        characters: Collection[str],
+        longest: int,
+    ) -> None:
+        super().__init__()
+        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
+        # A token that cannot be made of subwords is spelled with the second alphabet, of the
+        # characters that are subwords themselves.
+        alphabets = (characters, {piece for piece in ids if len(piece) == 1})
+        self._alphabets = [np.array(sorted(map(ord, some)), np.int32) for some in alphabets]
+        keys = tf.constant([piece.encode() for piece in ids])
+        values = tf.constant(list(ids.values()), tf.int64)
+        table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(keys, values), _UNKNOWN
+        )
+        # WordPiece takes the longest match from left to right, too.
+        self._tokenizer = tensorflow_text.WordpieceTokenizer(
+            table,
+            suffix_indicator="",
+            max_bytes_per_word=2**31 - 1,
+            max_chars_per_token=longest,
+            unknown_token=None,
+        )
+
+    def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
+        texts = stripped(texts)
+        codes = tf.strings.unicode_decode(texts, "UTF-8")
+        words, rows = self._words(codes)
+        ids = self._tokenizer.tokenize(words)
+        rows = tf.gather(rows, _row_ids(ids))
+        flat = tf.cast(ids.flat_values, tf.int32)
+        ids = tf.RaggedTensor.from_value_rowids(flat, rows, codes.nrows())
+        return ids, texts == ""
+
+    def _words(self, codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Splits texts into tokens and escapes these.
+
+        Args:
+            codes: [batch, (length)] int32 code points.
+
+        Returns:
+            [tokens] strings, and [tokens] int64, the number of each token's text.
+        """
+        characters, rows = codes.flat_values, _row_ids(codes)
+        count, word = tf.size(characters), is_word(characters)
+        same_text = rows[1:] == rows[:-1]
+        continues = same_text & (word[1:] == word[:-1])
+        begins = tf.pad(~continues, [[1, 0]], constant_values=True)[:count]
+        ends = tf.pad(~continues, [[0, 1]], constant_values=True)[:count]
+        after_word = tf.pad(same_text & word[:-1], [[1, 0]])[:count]
+        before_word = tf.pad(same_text & word[1:], [[0, 1]])[:count]
+        is_implied_space = (characters == _SPACE) & after_word & before_word
+
+        first = tf.where(begins)[:, 0]
+        token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+        words = self._spelled(characters, ends, token, self._alphabets[0])
+        if len(self._alphabets[0]) > len(self._alphabets[1]):
+            fails = self._fails(words)
+            safe = self._spelled(characters, ends, token, self._alphabets[1])
+            words = tf.where(fails, safe, words)
+        is_kept = ~tf.gather(is_implied_space, first)
+        return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, first), is_kept)
+
+    def _fails(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns which [tokens] escaped words cannot be made of subwords."""
+        ids = self._tokenizer.tokenize(words)
+        is_unknown = tf.cast(ids.flat_values == _UNKNOWN, tf.int32)
+        return tf.math.unsorted_segment_max(is_unknown, _row_ids(ids), tf.size(words)) > 0
+
+    def _spelled(
+        self, characters: tf.Tensor, ends: tf.Tensor, token: tf.Tensor, alphabet: NDArray[np.int32]
+    ) -> tf.Tensor:
+        """Escapes [characters] and joins those of each [characters] token number: [tokens]."""
+        place = tf.searchsorted(alphabet, characters)
+        is_known = tf.gather(tf.pad(alphabet, [[0, 1]]), place) == characters
+        by_number = tf.strings.join(["\\", tf.strings.as_string(characters), ";"])
+        as_they_are = tf.strings.unicode_encode(characters[:, None], "UTF-8")
+        spelled = tf.where(is_known, as_they_are, by_number)
+        spelled = tf.where(characters == _BACKSLASH, "\\\\", spelled)
+        spelled = tf.where(characters == _UNDERSCORE, "\\u", spelled)
+        spelled = tf.where(ends, spelled + "_", spelled)
+        return tf.strings.unsorted_segment_join(spelled, token, tf.math.count_nonzero(ends))
+
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the text of every sentence; see `SentencePieceTextOps.decode`.
+
+        Ids outside the vocabulary are skipped; a number that is not a character becomes U+3013.
+        """
+        tokens = self.tokens(ids)
+        pieces = tf.gather(tf.constant(self._pieces), tokens.flat_values)
+        escaped = tf.strings.unsorted_segment_join(pieces, _row_ids(tokens), tokens.nrows())
+        words = tf.strings.split(escaped, "_")
+        is_token = words.flat_values != ""
+        rows = tf.boolean_mask(_row_ids(words), is_token)
+        texts = _unescaped(tf.boolean_mask(words.flat_values, is_token))
+        word = is_word(tf.strings.unicode_decode(texts, "UTF-8")[:, :1].flat_values)
+        is_apart = tf.pad((rows[1:] == rows[:-1]) & word[1:] & word[:-1], [[1, 0]])
+        texts = tf.where(is_apart[: tf.size(texts)], " " + texts, texts)
+        return tf.strings.unsorted_segment_join(texts, rows, words.nrows())
+
+    def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of [batch, length] that `decode` reads: [batch, (length)]."""
+        is_known = (ids >= 0) & (ids < len(self._pieces))
+        return tf.ragged.boolean_mask(ids, is_text(ids) & is_known)
+
+
+TextOps = SentencePieceTextOps | T2TTextOps
+"""Encodes and decodes batches of texts within a graph; see `SentencePieceModel.in_graph`.
+
+Only SentencePiece's and Marian's number words.
+"""
+
+
+class _WordTokenizer:
     """Splits texts at blanks and joins words, called as a SentencepieceTokenizer is."""
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -257,7 +376,42 @@ def is_text(ids: tf.Tensor) -> tf.Tensor:
     return (ends == 0) & (ids != PAD_ID)
 
 
-def _tokenizer(model: bytes, out_type: tf.DType) -> tensorflow_text.SentencepieceTokenizer:
-    # Python's loader of a SavedModel takes two models without names for one.
-    name = f"subwords_{hashlib.sha256(model).hexdigest()}"
-    return tensorflow_text.SentencepieceTokenizer(model, out_type, name=name)
+def _row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the row of every value: [values] int64.
+
+    `RaggedTensor.value_rowids` would make a mask [rows, longest row]: gigabytes if one of many
+    rows is long.
+    """
+    values = tf.range(tf.size(ragged.flat_values, tf.int64))
+    return tf.searchsorted(ragged.row_splits[1:], values, side="right", out_type=tf.int64)
+
+
+def is_word(characters: tf.Tensor) -> tf.Tensor:
+    """Returns which code points are letters or numbers, as str.isalnum does and T2T with it."""
+    return tf.searchsorted(_word_bounds(), characters, side="right") % 2 == 1
+
+
+@functools.cache
+def _word_bounds() -> NDArray[np.int32]:
+    """Returns the code points where runs of letters and numbers begin or end, ascending."""
+    flags = [chr(code).isalnum() for code in range(sys.maxunicode + 1)]
+    return np.flatnonzero(np.diff([False, *flags, False])).astype(np.int32)
+
+
+def _unescaped(words: tf.Tensor) -> tf.Tensor:
+    """Undoes the escapes of [tokens] strings."""
+    parts = tensorflow_text.regex_split(words, _ESCAPE, _ESCAPE)
+    flat = parts.flat_values
+    is_number = tf.strings.regex_full_match(flat, _SPELLED)
+    flat = tf.where(is_number, _characters_of(flat, is_number), flat)
+    flat = tf.where(parts.flat_values == "\\u", "_", flat)
+    flat = tf.where(parts.flat_values == "\\\\", "\\", flat)
+    return tf.strings.unsorted_segment_join(flat, _row_ids(parts), parts.nrows())
+
+
+def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
+    r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
+    digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
+    numbers = tf.strings.to_number(digits, tf.float64)
+    codes = tf.cast(tf.minimum(numbers, sys.maxunicode + 1.0), tf.int32)
+    return tf.strings.unicode_encode(codes[:, None], "UTF-8", replacement_char=_UNDEFINED)

@@ -38,14 +38,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import sentencepiece
 from numpy.typing import NDArray
+from sentencepiece import SentencePieceProcessor
 
-from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files import read_at_most
-from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
-from t2t_repro.text.word_marks import SPACE_MARK, WordMarks, label, marks_end
-from t2t_repro.vocabulary import EOS_ID, UNK_ID, text_ids
+from t2t_repro.errors import UserError
+from t2t_repro.text.sentencepiece import WordMarks, marks_end, subword_label
+from t2t_repro.vocabulary import EOS_ID, SPACE_MARK, UNK_ID, text_ids
 
 if TYPE_CHECKING:
     from t2t_repro.text.in_graph import TextOps
@@ -55,8 +53,6 @@ FILE_START = b'{"marian":'
 
 Kind = Literal["hugging_face", "pieces", "sentencepiece", "words"]
 """A kind of text."""
-
-_VERSION = 1
 
 # Python's `re` and RE2, in the graph, find the same.
 _LANGUAGE_CODE = "(?s)^>>.*?<<"
@@ -85,33 +81,27 @@ class MarianFile:
     def content(self) -> bytes:
         """Returns the bytes of the file."""
         values = {
-            "marian": _VERSION,
+            "marian": 1,
             "kind": self.kind,
             "pieces": self.pieces,
             "punctuation": None,
             "clean_spaces": self.clean_spaces,
-            "model": base64.b64encode(self.model).decode("ascii"),
+            "model": base64.b64encode(self.model).decode(),
         }
         return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
     def read(cls, path: Path) -> "MarianFile":
-        """Reads the file.
-
-        Raises:
-            OSError: it cannot be read.
-            ValueError: its content is different, or it is too large.
-            KeyError: a value is missing.
-        """
-        values = json.loads(read_at_most(path, MAX_FILE_BYTES).decode())
-        if values["marian"] != _VERSION or values.get("punctuation"):
-            raise ValueError(f"expected version {_VERSION}, imported without --punctuation")
+        """Reads the file."""
+        values = json.loads(path.read_bytes())
+        if values.get("punctuation"):
+            raise UserError(f"{path} was imported with --punctuation: import the model again.")
         kind = values.get("kind", "hugging_face")
-        model = base64.b64decode(values["model"], validate=True)
-        return cls(model, values["pieces"], values.get("clean_spaces") is True, kind)
+        model = base64.b64decode(values["model"])
+        return cls(model, values["pieces"], values.get("clean_spaces", False), kind)
 
 
-class _Words:
+class _WordSplitter:
     """Splits texts at blanks and joins words, called as a SentencePieceProcessor is."""
 
     def encode(self, texts: Sequence[str], **_: Any) -> list[list[str]]:
@@ -130,29 +120,16 @@ class MarianSubwords:
     Attributes:
         content: the content of the file.
         ids: the id of every piece of text.
-
-    Raises:
-        UserError: there is no such file, or it cannot be used.
     """
 
     def __init__(self, model_path: str | Path) -> None:
         self.model_path = Path(model_path)
-        try:
-            self.content = MarianFile.read(self.model_path)
-            self._model = (
-                sentencepiece.SentencePieceProcessor(model_proto=self.content.model)
-                if self.content.model
-                else _Words()
-            )
-        except (RuntimeError, OSError, ValueError, KeyError) as error:
-            raise UserError(
-                f"{self.model_path} is not the subword file of a Marian model ("
-                f"{reason_of(error)}); expected what import_marian writes: import the model again."
-            ) from error
+        self.content = MarianFile.read(self.model_path)
+        model = self.content.model
+        self._model = SentencePieceProcessor(model_proto=model) if model else _WordSplitter()
         self.ids = {piece: i for i, piece in enumerate(self.content.pieces) if i > UNK_ID}
-        of_codes = any(map(_CODE.fullmatch, self.content.pieces))
-        has_codes = {"hugging_face": True, "pieces": of_codes}.get(self.content.kind, False)
-        self._code = _CODE if has_codes else None
+        of_codes = self.content.kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
+        self._code = _CODE if of_codes or self.content.kind == "hugging_face" else None
         # The first id that decoding writes.
         self._first = UNK_ID + (self.content.kind == "hugging_face")
         # Texts whose spaces decoding removes, one after the other.
@@ -173,13 +150,10 @@ class MarianSubwords:
         Args:
             lines: any text; an empty one is EOS alone. A lone surrogate counts as "?".
         """
-        codes, texts = [], []
-        for line in lines:
-            text = line.encode("utf-8", errors="replace").decode()
-            code = self._code.match(text) if self._code else None
-            codes.append([code[0]] if code else [])
-            texts.append(text[code.end() :] if code else text)
-        split = self._model.encode(texts, out_type=str, num_threads=1)
+        texts = [line.encode("utf-8", errors="replace").decode() for line in lines]
+        codes = [self._code.findall(text) if self._code else [] for text in texts]
+        rests = [text[sum(map(len, code)) :] for text, code in zip(texts, codes, strict=True)]
+        split = self._model.encode(rests, out_type=str, num_threads=1)
         return [
             [*(self.ids.get(piece, UNK_ID) for piece in code + pieces), EOS_ID]
             for code, pieces in zip(codes, split, strict=True)
@@ -209,10 +183,10 @@ class MarianSubwords:
         known = [token for token in text_ids(ids) if self._first <= token < self.size]
         text: str = self._model.decode_pieces([self.content.pieces[token] for token in known])
         # SentencePiece keeps the marks of pieces that only the other side has.
-        if self.content.kind == "hugging_face":
-            text = text.replace(SPACE_MARK, " ").strip()
-        elif self.content.kind == "pieces":
+        if self.content.kind in ("hugging_face", "pieces"):
             text = text.replace(SPACE_MARK, " ").lstrip(" ")
+        if self.content.kind == "hugging_face":
+            text = text.strip()
         for spaced in self._spaced:
             text = text.replace(spaced, spaced.strip())
         return text
@@ -224,10 +198,11 @@ class MarianSubwords:
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name per id; EOS is <EOS>, and a mark without a word U+2581.
+            One name per id. EOS is shown as <EOS>. PAD, UNK and a piece that is only the space
+            mark are shown as they are.
         """
         pieces = [self.content.pieces[token] for token in ids]
-        return list(map(label, ids, pieces, self.word_marks.begins(ids)))
+        return list(map(subword_label, ids, pieces, self.word_marks.begins(ids)))
 
     @cached_property
     def word_marks(self) -> WordMarks:
@@ -244,7 +219,7 @@ class MarianSubwords:
 
         Args:
             line: the text.
-            ids: [length] ids as `encode` gives them, or the first of them.
+            ids: [length] ids that `encode` gives for this line, or a prefix of them.
 
         Returns:
             For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
@@ -252,17 +227,13 @@ class MarianSubwords:
         return self.word_marks.numbers_in(line, ids, self.encode)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content if it has all of these symbols as language codes.
-
-        Raises:
-            UserError: it lacks one.
-        """
+        """Returns the file's content; all of these symbols must be language codes in it."""
         codes = [piece for piece in self.ids if _CODE.fullmatch(piece)]
         if missing := [symbol for symbol in symbols if symbol not in codes]:
             raise UserError(
                 f"{self.model_path} has no language code {missing[0]}, and none can be added; "
                 f"expected one of {', '.join(codes) or 'none'}: leave out the tags, or learn "
-                "subwords of the data's own with SubwordTraining."
+                "subwords from the data with SubwordTraining."
             )
         return self.model_path.read_bytes()
 
@@ -275,11 +246,7 @@ class MarianSubwords:
         return MarianTextOps(*of_file, code, self.content.kind, self._spaced)
 
     def sentencepiece(self) -> bytes:
-        """Returns the SentencePiece model of this side.
-
-        Raises:
-            UserError: words are split at blanks.
-        """
+        """Returns the SentencePiece model of this side; a vocabulary of words has none."""
         if not self.content.model:
             raise UserError(
                 f"{self.model_path} has words, and no SentencePiece model, which this format "

@@ -1,12 +1,14 @@
-"""A SentencePiece BPE model: text to ids and back.
+"""A SentencePiece BPE model: text to ids and back; the word boundaries that its pieces mark.
 
 Byte-pair encoding as of Sennrich et al. (2016), learned and applied by SentencePiece (Kudo and
 Richardson, 2018).
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -15,11 +17,11 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
-from t2t_repro.text.word_marks import SPACE_MARK, WordMarks, label, marks_end
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID, text_ids
+from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID, text_ids
 
 if TYPE_CHECKING:
     from t2t_repro.text.in_graph import TextOps
+
 
 MAX_FILE_BYTES = 2**26
 """The size limit of a subword file, 64 MB."""
@@ -49,8 +51,7 @@ class SentencePieceModel:
         word_marks: which subwords carry the mark of a word boundary.
 
     Raises:
-        UserError: the file is missing or is not a SentencePiece model, or its model has other ids
-            for PAD, EOS and UNK, lacks byte fallback, or has subwords that span a space.
+        UserError: the file is missing, is not a SentencePiece model, or has other special ids.
     """
 
     def __init__(self, model_path: str | Path) -> None:
@@ -65,22 +66,14 @@ class SentencePieceModel:
                 "the file that datagen writes: run datagen again."
             ) from error
         self._marks_end = self.word_marks.at_end
-        self._check()
-        self._word_ids = WordIds(self._ids_of_word)
-
-    def _check(self) -> None:
-        """Checks that this is a model as `SubwordTraining` learns it."""
         model = self._model
         special = model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()
-        inside = slice(0, -1) if self._marks_end else slice(1, None)
-        spans_space = any(SPACE_MARK in piece[inside] for piece in self.pieces())
-        has_bytes = any(map(model.is_byte, range(self.size)))
-        if special != (PAD_ID, EOS_ID, UNK_ID, -1) or spans_space or not has_bytes:
+        if special != (PAD_ID, EOS_ID, UNK_ID, -1):
             raise UserError(
                 f"{self.model_path} has PAD, EOS, UNK and BOS at {special}, expected "
-                f"{PAD_ID, EOS_ID, UNK_ID, -1}, ids for bytes, and no subword that spans a space: "
-                "train the model with datagen."
+                f"{PAD_ID, EOS_ID, UNK_ID, -1}: train the model with datagen."
             )
+        self._word_ids = WordIds(self._ids_of_word)
 
     @property
     def size(self) -> int:
@@ -140,18 +133,19 @@ class SentencePieceModel:
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name per id; EOS is <EOS>, a byte <0x41>, and a mark without a word U+2581.
+            One name per id. EOS is shown as <EOS>. PAD, UNK, a byte (<0x41>) and a piece that is
+            only the space mark are shown as they are.
         """
         tokens = [int(token) for token in ids]
         pieces: list[str] = self._model.id_to_piece(tokens)
-        return list(map(label, tokens, pieces, self.word_marks.begins(tokens)))
+        return list(map(subword_label, tokens, pieces, self.word_marks.begins(tokens)))
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one line, as white space splits them.
 
         Args:
-            line: the text, not blank.
-            ids: [length] ids as `encode` gives them, or the first of them.
+            line: the text.
+            ids: [length] ids that `encode` gives for this line, or a prefix of them.
 
         Returns:
             For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
@@ -167,7 +161,7 @@ class SentencePieceModel:
         proto = ModelProto.FromString(self.model_path.read_bytes())
         pieces = {piece.piece: piece for piece in proto.pieces}
         kind = ModelProto.SentencePiece.USER_DEFINED
-        missing = [one for one in symbols if one not in pieces or pieces[one].type != kind]
+        missing = [new for new in symbols if new not in pieces or pieces[new].type != kind]
         for symbol in missing:
             piece = pieces[symbol] if symbol in pieces else proto.pieces.add(piece=symbol)
             piece.type = kind
@@ -227,3 +221,78 @@ def as_utf8(line: str) -> bytes:
 def _words(line: str) -> list[str]:
     # Split at plain spaces only: the model's normalization decides what else is a space.
     return line.split(" ")
+
+
+def marks_end(model: bytes) -> bool:
+    """Returns whether a SentencePiece model marks the ends of words instead of their starts."""
+    return bool(ModelProto.FromString(model).trainer_spec.treat_whitespace_as_suffix)
+
+
+class WordMarks(NamedTuple):
+    """The ids that carry the mark of a word boundary.
+
+    Attributes:
+        marked: for every id, whether it carries the mark.
+        at_end: whether the mark ends a word; otherwise it starts one.
+    """
+
+    marked: list[bool]
+    at_end: bool
+
+    @classmethod
+    def of(cls, pieces: Sequence[str], at_end: bool) -> "WordMarks":
+        """Finds the mark at the end, or at the start, of each piece; pieces are sorted by id."""
+        is_marked = str.endswith if at_end else str.startswith
+        return cls([is_marked(piece, SPACE_MARK) for piece in pieces], at_end)
+
+    def begins(self, tokens: Sequence[int]) -> list[bool]:
+        """Returns for every id of a sentence whether a word begins there."""
+        marked = [self.marked[token] for token in tokens]
+        return [True, *marked][: len(marked)] if self.at_end else marked
+
+    def numbers(self, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of a sentence as the model splits them.
+
+        Args:
+            ids: [length].
+
+        Returns:
+            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
+        """
+        numbers = [max(count - 1, 0) for count in accumulate(self.begins(text_ids(ids)))]
+        return numbers + [NO_WORD] * (len(ids) - len(numbers))
+
+    def numbers_in(
+        self, line: str, ids: Sequence[int], encode: Callable[[Sequence[str]], list[list[int]]]
+    ) -> list[int]:
+        """Numbers the words of a line as white space splits them.
+
+        The model may split them differently: its normalization may insert a space in a word
+        ("don\u00b4t" becomes "don \u0301t") or remove the whole word. So every word is encoded
+        alone, and the model's words in it are counted.
+
+        Args:
+            line: the text of `ids`.
+            ids: [length].
+            encode: returns the ids of texts.
+
+        Returns:
+            For each id the number of its word in `line.split()`, from 0; `NO_WORD` from the first
+            EOS on.
+        """
+        counts = [max(self.numbers(word), default=NO_WORD) + 1 for word in encode(line.split())]
+        ends = list(accumulate(counts))
+        last = len(ends) - 1
+        return [
+            NO_WORD if number == NO_WORD else min(bisect_right(ends, number), last)
+            for number in self.numbers(ids)
+        ]
+
+
+def subword_label(token: int, piece: str, begins: bool) -> str:
+    """Names a subword for a reader; see `SentencePieceModel.labels`."""
+    if token == EOS_ID:
+        return "<EOS>"
+    if token in (PAD_ID, UNK_ID) or piece == SPACE_MARK or piece.startswith("<0x"):
+        return piece
+    return ("" if begins else CONTINUES) + piece.strip(SPACE_MARK)

@@ -11,9 +11,9 @@ Marian model usually have the same ids, but split text differently (see `text.ma
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +36,6 @@ Result = TypeVar("Result")
 
 SubwordModel = SentencePieceModel | T2TSubwords | MarianSubwords
 """Text to ids and back, with one interface: see the methods of `SentencePieceModel`."""
-
-
-class Sentences(Protocol):
-    """Sentences that are counted, but need not be in memory."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[str]: ...
 
 
 class SubwordPair(NamedTuple):
@@ -121,11 +113,7 @@ def subword_files(directory: Path) -> list[Path]:
 
 
 def check_subword_files(directory: Path) -> None:
-    """Checks that a directory has either the shared file or both of two.
-
-    Raises:
-        UserError: it has not.
-    """
+    """Checks that a directory has either the shared file or both of two."""
     names = [path.name for path in subword_files(directory)]
     if names not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
         raise UserError(

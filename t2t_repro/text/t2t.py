@@ -62,19 +62,14 @@ class T2TSubwords:
         # An empty line has an id, but is not a subword; of two equal lines the last counts.
         self.ids = {text: number for number, text in enumerate(self._subwords) if text}
         self.longest = max(map(len, self.ids), default=0)
-        self._check()
-        self.characters = _ESCAPE_CHARACTERS.union(*self.ids)
-        self._token_ids = WordIds(self._encode_token)
-
-    def _check(self) -> None:
         start = tuple(self._subwords[:2])
-        missing = sorted(_ESCAPE_CHARACTERS - self.ids.keys())
-        if start != RESERVED or missing:
+        if start != RESERVED:
             raise UserError(
-                f"{self.model_path} begins with {start} and lacks {' '.join(missing) or 'nothing'} "
-                f"to spell characters, expected {RESERVED} and all of these: give the vocabulary "
+                f"{self.model_path} begins with {start}, expected {RESERVED}: give the vocabulary "
                 "of T2T's SubwordTextEncoder that t2t-datagen wrote (vocab.*.subwords)."
             )
+        self.characters = _ESCAPE_CHARACTERS.union(*self.ids)
+        self._token_ids = WordIds(self._encode_token)
 
     @property
     def size(self) -> int:
@@ -150,8 +145,8 @@ class T2TSubwords:
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name per id. Escapes are undone unless they span subwords; the end of a token alone
-            is an underscore.
+            One name per id. EOS is shown as <EOS>, an escape as its character, unless it spans two
+            subwords. A subword that only ends a token is shown as an underscore.
         """
         subwords = [self._subwords[token] for token in ids]
         begins = [True, *(subword.endswith("_") for subword in subwords)]
@@ -166,8 +161,8 @@ class T2TSubwords:
         Only the decoded text shows where spaces are: a subword belongs to the word that it ends in.
 
         Args:
-            line: the text, which the ids hold whole.
-            ids: [length] ids as `encode` gives them, or the first of them.
+            line: not used: the ids alone determine the text.
+            ids: [length] ids that `encode` gives for this line, or a prefix of them.
 
         Returns:
             For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
@@ -178,11 +173,7 @@ class T2TSubwords:
         return numbers + [NO_WORD] * (len(ids) - len(kept))
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content, if there are no symbols.
-
-        Raises:
-            UserError: there are; T2T's vocabularies have no room for them.
-        """
+        """Returns the file's content, if there are no symbols."""
         if symbols:
             raise UserError(
                 f"{self.model_path} is a vocabulary of Tensor2Tensor, to which symbols such "
@@ -193,7 +184,7 @@ class T2TSubwords:
 
     def in_graph(self) -> "TextOps":
         """Returns the same encoding and decoding as TensorFlow operations."""
-        from t2t_repro.text.t2t_in_graph import T2TTextOps
+        from t2t_repro.text.in_graph import T2TTextOps
 
         return T2TTextOps(self.pieces(), self.ids, self.characters, self.longest)
 

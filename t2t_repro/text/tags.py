@@ -25,7 +25,7 @@ class Tags:
     def __init__(self, pieces: Sequence[str]) -> None:
         self._known = [piece for piece in pieces[UNK_ID + 1 :] if _TAG.fullmatch(piece)]
         labels = filter(None, map(_LANGUAGE.fullmatch, self._known))
-        self.languages = {one[1] or one[2]: one[0] for one in labels}
+        self.languages = {label[1] or label[2]: label[0] for label in labels}
 
     def log(self) -> None:
         """Logs the tags of target languages, if there are any."""
@@ -40,7 +40,7 @@ class Tags:
             return ""
         given, codes = _TAG.findall(front[0]), [*self.languages.values()]
         # To look for the closest ones takes longer than the rest of a line's encoding.
-        for tag in [one for one in given if one not in self._known]:
+        for tag in [tag for tag in given if tag not in self._known]:
             others = codes if _LANGUAGE.fullmatch(tag) else []
             likely = [*dict.fromkeys([*get_close_matches(tag, self._known, cutoff=0.7), *others])]
             if likely:

@@ -1,40 +1,49 @@
-"""Learns a SentencePiece BPE vocabulary.
+"""Recipes of subword models: learn a SentencePiece BPE vocabulary, or take an existing one.
 
 Vaswani et al. (2017), section 5.1: "sentences were encoded using byte-pair encoding, which has a
 shared source-target vocabulary of about 37000 tokens".
 """
 
+import hashlib
 import io
 import random
-import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import compress, permutations
+from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from unicodedata import category, normalize
 
-import gin
 import numpy as np
 import sentencepiece
 from absl import logging
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.config.values import Count, Range, configurable
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
-from t2t_repro.text.subword_model import Sentences
+from t2t_repro.text.subword_model import (
+    SHARED_SUBWORDS,
+    SOURCE_SUBWORDS,
+    TARGET_SUBWORDS,
+    SubwordModel,
+    open_pair,
+    open_subwords,
+)
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+
+CONTENT = "sha256"
+"""The key that describes a vocabulary by its file's content."""
 
 _RESERVED = ("<unk>", "<s>", "</s>", "<pad>")
 
 
-@gin.configurable
-@validated
+@configurable()
 @dataclass(frozen=True)
 class SubwordTraining:
     """The recipe for a BPE vocabulary.
@@ -60,9 +69,6 @@ class SubwordTraining:
             strip and squeeze spaces.
         symbols: texts that are always one subword, such as '<2de>'; counted in `vocab_size`. The
             tags of a `Mixture` are added automatically.
-
-    Raises:
-        UserError: a value is out of range, or a symbol cannot be told from other text.
     """
 
     vocab_size: Count = 37_000
@@ -76,7 +82,7 @@ class SubwordTraining:
     symbols: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        check_symbols("SubwordTraining.symbols", self.symbols)
+        _check_symbols(self.symbols)
 
     def describe(self) -> dict[str, Any]:
         """Returns the settings that identify the vocabulary of a corpus."""
@@ -91,7 +97,7 @@ class SubwordTraining:
         """Returns the recipe with further symbols."""
         return replace(self, symbols=tuple(dict.fromkeys((*self.symbols, *symbols))))
 
-    def train(self, sentences: Sentences, model_path: Path) -> SentencePieceModel:
+    def train(self, sentences: Iterable[str], path: Path, count: int = 0) -> SentencePieceModel:
         """Learns the vocabulary and writes its file, whole or not at all.
 
         The same sentences and recipe give the same bytes.
@@ -99,25 +105,28 @@ class SubwordTraining:
         Args:
             sentences: in any order; of source and target if they share the vocabulary. Read once,
                 in bounded memory.
-            model_path: the file to write or replace.
+            path: the file to write or replace.
+            count: number of the sentences; they are sampled if it is above `sample_size`.
 
         Raises:
             UserError: there is no text, or too little for `vocab_size`.
         """
-        logging.info("data: learning %d subwords: %s", self.vocab_size, model_path.name)
-        sampled = _sample(len(sentences), self.sample_size, self.seed)
-        counts = _count_words(compress(sentences, sampled))
+        logging.info("data: learning %d subwords: %s", self.vocab_size, path.name)
+        if count > self.sample_size:
+            sentences = compress(sentences, _sample(count, self.sample_size, self.seed))
+        counts = _count_words(sentences)
+        words = (as_utf8(word) + b"\t%d" % count for word, count in counts.items() if word)
         model = io.BytesIO()
         # Stands in the model file, so it is passed only where needed.
         at_end = self.word_mark == "end"
         options: dict[str, Any] = {"treat_whitespace_as_suffix": True} if at_end else {}
         if self.normalization == "nmt_nfc":
-            model_path.parent.mkdir(parents=True, exist_ok=True)
-            options["normalization_rule_tsv"] = str(model_path.with_suffix(".rules"))
-            model_path.with_suffix(".rules").write_text(_nfc_rules(), encoding="ascii")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            options["normalization_rule_tsv"] = str(path.with_suffix(".rules"))
+            path.with_suffix(".rules").write_text(_nfc_rules(), encoding="ascii")
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_pop_words(counts),
+                sentence_iterator=words,
                 input_format="tsv",
                 model_writer=model,
                 model_type="bpe",
@@ -140,17 +149,121 @@ class SubwordTraining:
                 **options,
             )
         except RuntimeError as error:
-            raise UserError(_training_failure(str(error), self.vocab_size)) from error
+            reason = str(error).rpartition("] ")[2]
+            raise UserError(
+                f"SubwordTraining.vocab_size is {self.vocab_size}; SentencePiece says: {reason}"
+            ) from error
         finally:
-            model_path.with_suffix(".rules").unlink(missing_ok=True)
+            path.with_suffix(".rules").unlink(missing_ok=True)
         proto = ModelProto.FromString(model.getvalue())
         # A file learned from sentences has none.
         proto.trainer_spec.ClearField("input_format")
         # A file of rules has no name, and its path is of this run.
         proto.normalizer_spec.name = self.normalization
         proto.normalizer_spec.ClearField("normalization_rule_tsv")
-        write_whole(model_path, proto.SerializeToString())
-        return SentencePieceModel(model_path)
+        write_whole(path, proto.SerializeToString())
+        return SentencePieceModel(path)
+
+
+@configurable()
+@dataclass(frozen=True)
+class ExistingSubwords:
+    """The recipe that takes an existing vocabulary.
+
+    Attributes:
+        model_dir: the directory to take it from: of a model, also an imported one, or of prepared
+            data.
+        side: the vocabulary to take, if source and target have one each there.
+        symbols: texts that are always one subword, see `SubwordTraining`; missing ones are added
+            after the last id. The tags of a `Mixture` are added automatically.
+    """
+
+    model_dir: str
+    side: Literal["source", "target"] | None = None
+    symbols: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _check_symbols(self.symbols)
+
+    @cached_property
+    def model(self) -> SubwordModel:
+        """The existing vocabulary.
+
+        Raises:
+            UserError: it is missing or cannot be used, or there are two and no side is given.
+        """
+        pair = open_pair(Path(expanduser(self.model_dir)))
+        if self.side is None and pair.source is not pair.target:
+            raise UserError(
+                f"{self.model_dir} has a vocabulary for the source and one for the target, "
+                "expected ExistingSubwords.side = 'source' or 'target': bind one of them, or both "
+                "as @source/ExistingSubwords() and @target/ExistingSubwords()."
+            )
+        return pair.source if self.side == "source" else pair.target
+
+    @cached_property
+    def content(self) -> bytes:
+        """The vocabulary's file with the symbols added."""
+        return self.model.with_symbols(self.symbols)
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """The number of ids, known before there are data."""
+        return len(self.pieces())
+
+    def pieces(self) -> list[str]:
+        """Returns the name of every id, added symbols last."""
+        self.model.with_symbols(self.symbols)
+        pieces = self.model.pieces()
+        return [*pieces, *(symbol for symbol in self.symbols if symbol not in pieces)]
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what identifies the vocabulary: its content, wherever it lies."""
+        return {CONTENT: hashlib.sha256(self.content).hexdigest()}
+
+    def with_symbols(self, symbols: Sequence[str]) -> "ExistingSubwords":
+        """Returns the recipe with further symbols."""
+        return replace(self, symbols=tuple(dict.fromkeys((*self.symbols, *symbols))))
+
+    def train(self, sentences: Iterable[str], path: Path, count: int = 0) -> SubwordModel:
+        """Writes the vocabulary, whole or not at all. Nothing is learned.
+
+        Args:
+            sentences: not used.
+            path: the file to write or replace.
+            count: not used.
+
+        Raises:
+            UserError: see `content`.
+        """
+        logging.info("data: taking subwords from %s: %s", self.model.model_path, path.name)
+        write_whole(path, self.content)
+        return open_subwords(path)
+
+
+SubwordRecipe = SubwordTraining | ExistingSubwords
+"""The way to a subword model: it is learned, or there is one."""
+
+
+class SubwordRecipes(NamedTuple):
+    """The recipes of source and target: the same object twice if they share the subwords."""
+
+    source: SubwordRecipe
+    target: SubwordRecipe
+
+    def files(self) -> dict[str, tuple[SubwordRecipe, tuple[int, ...]]]:
+        """Returns the recipe of each file, and its sides: 0 for the source, 1 for the target."""
+        if self.source is self.target:
+            return {SHARED_SUBWORDS: (self.target, (0, 1))}
+        return {SOURCE_SUBWORDS: (self.source, (0,)), TARGET_SUBWORDS: (self.target, (1,))}
+
+    @property
+    def has_own_source_ids(self) -> bool:
+        """Whether an id may mean one piece in the source and another in the target."""
+        if self.source is self.target:
+            return False
+        pieces = self.target.pieces()
+        return pieces is None or self.source.pieces() != pieces
 
 
 @cache
@@ -172,28 +285,26 @@ def _nfc_rules() -> str:
                     if normalize("NFC", text) == composed:
                         rules[text] = composed
     changes = sorted(pair for pair in rules.items() if pair[0] != pair[1])
-    codes = ([" ".join(f"{ord(one):X}" for one in side) for side in pair] for pair in changes)
+    codes = ([" ".join(f"{ord(code):X}" for code in side) for side in pair] for pair in changes)
     return "".join(f"{before}\t{after}\n" for before, after in codes)
 
 
-def check_symbols(parameter: str, symbols: Sequence[str]) -> None:
+def _check_symbols(symbols: Sequence[str]) -> None:
     """Checks that symbols can be told from other text.
 
     A symbol is recognized everywhere, so a plain word would be recognized inside longer words.
 
     Args:
-        parameter: where they were given, such as "Mixture.tags".
-        symbols: the symbols.
+        symbols: of a recipe, tags of a mixture among them.
 
     Raises:
         UserError: a symbol cannot be told from other text.
     """
-    for symbol in symbols:
-        if not _is_symbol(symbol):
-            raise UserError(
-                f"{parameter} is {symbol!r}, expected letters or digits in brackets or other "
-                f"marks, without a space, such as <2de>, but not {', '.join(_RESERVED)}."
-            )
+    if wrong := [symbol for symbol in symbols if not _is_symbol(symbol)]:
+        raise UserError(
+            f"{wrong[0]!r} cannot be a symbol or a tag, expected letters or digits in brackets or "
+            f"other marks, without a space, such as <2de>, but not {', '.join(_RESERVED)}."
+        )
 
 
 def _is_symbol(symbol: str) -> bool:
@@ -210,7 +321,7 @@ def _sample(count: int, size: int, seed: int) -> bytes:
     Waterman's algorithm R on sentence numbers, so that the text need not be in memory.
     """
     generator = random.Random(seed)
-    chosen = array("q", range(min(size, count)))
+    chosen = array("q", range(size))
     for number in range(size, count):
         if (place := generator.randrange(number + 1)) < size:
             chosen[place] = number
@@ -228,26 +339,3 @@ def _count_words(sentences: Iterable[str]) -> Counter[str]:
     for sentence in sentences:
         counts.update(sentence.replace("\t", " ").split(" "))
     return counts
-
-
-def _pop_words(counts: Counter[str]) -> Iterator[bytes]:
-    """Yields lines of a word and its count, and frees them as SentencePiece copies them."""
-    while counts:
-        word, count = counts.popitem()
-        if word:
-            yield as_utf8(word) + b"\t%d" % count
-
-
-def _training_failure(message: str, vocab_size: int) -> str:
-    """Returns SentencePiece's reason in one line that says how to fix it."""
-    if too_high := re.search(r"Vocabulary size too high.*<= (\d+)", message):
-        return (
-            f"SubwordTraining.vocab_size is {vocab_size}, but this corpus has only enough text "
-            f"for {too_high[1]}; set SubwordTraining.vocab_size to at most that, or give more text."
-        )
-    if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return (
-            f"SubwordTraining.vocab_size is {vocab_size}, but special ids, bytes and characters "
-            f"need {too_low[1]}; set SubwordTraining.vocab_size higher or character_coverage lower."
-        )
-    return f"SentencePiece cannot train with these settings: {' '.join(message.split())}"

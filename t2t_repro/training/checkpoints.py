@@ -2,42 +2,22 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
 
-import gin
 import keras
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.config.values import Count, validated
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.runs.checkpoint_folder import CheckpointFolder, damage
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder, damage, set_aside
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import check_same_weights
-from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
+from t2t_repro.training.settings import CheckpointSettings
+from t2t_repro.training.train_step import TrainStep
 
 # The key of the state in a checkpoint, and of the frozen parts in the state.
 _STATE = "state/.ATTRIBUTES/VARIABLE_VALUE"
 _FROZEN = "frozen"
-
-
-@gin.configurable("Checkpoints")
-@validated
-@dataclasses.dataclass(frozen=True)
-class CheckpointSettings:
-    """Settings of the checkpoints.
-
-    Attributes:
-        every_steps: how many updates there are from one checkpoint to the next.
-        keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
-
-    Raises:
-        UserError: a value is out of range.
-    """
-
-    every_steps: Count = 1000
-    keep: Count = 20
 
 
 @dataclasses.dataclass(eq=False)
@@ -48,30 +28,25 @@ class Checkpoints:
 
     Attributes:
         directory: the model directory.
-        model: the Transformer.
-        optimizer: its optimizer.
+        step: the update: its model, optimizer and, if there is one, moving average are written.
         settings: how often, and how many.
-        average: of the weights; left out of the checkpoint if it has no values.
-        frozen: parts of the model that the optimizer does not update; see `StepSettings`.
         is_writer: whether this worker writes; the others only read.
     """
 
     directory: ModelDirectory
-    model: keras.Model
-    optimizer: keras.Optimizer
+    step: TrainStep
     settings: CheckpointSettings
-    average: MovingAverage | None = None
-    frozen: Sequence[str] = ()
     is_writer: bool = True
 
     def __post_init__(self) -> None:
         # TensorFlow cannot send text to other workers: only the writer's state is ever read.
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
-        parts = {"model": self.model, "optimizer": self.optimizer, "state": self._state}
-        if self.average and self.average.values:
-            parts["average"] = self.average
+        step = self.step
+        parts = {"model": step.model, "optimizer": step.optimizer, "state": self._state}
+        if step.average.values:
+            parts["average"] = step.average
         self._checkpoint = tf.train.Checkpoint(**parts)
-        self.frozen = sorted(self.frozen)
+        self._frozen = sorted(step.settings.frozen)
         self._last = CheckpointFolder(self.directory.checkpoints, self.settings.keep)
         self._best = CheckpointFolder(self.directory.best)
         self._saved: RunState | None = None
@@ -86,25 +61,22 @@ class Checkpoints:
 
         One that cannot be read is set aside with a warning, and the one before is restored. Nothing
         is assigned before all of a checkpoint has been read.
-
-        Raises:
-            UserError: the checkpoint is of another model, or none of several can be read.
         """
         step = self._newest_readable()
         if step is None:
             return RunState()
         path = self._last.prefix(step)
         # Keras keeps a constant rate, unlike a schedule, as a variable: the configured one counts.
-        constant = getattr(self.optimizer, "_learning_rate", None)
+        constant = getattr(self.step.optimizer, "_learning_rate", None)
         rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
             state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
             frozen = sorted(state.pop(_FROZEN, []))
-            if frozen != self.frozen:
+            if frozen != self._frozen:
                 # The optimizer's moments are those of the weights that were not frozen.
-                raise ValueError(f"TrainStep.frozen = {frozen} there, {self.frozen} now")
+                raise ValueError(f"TrainStep.frozen = {frozen} there, {self._frozen} now")
             self._saved = RunState(**state)
-            check_same_weights(self.model, path)
+            check_same_weights(self.step.model, path)
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
             raise UserError(
@@ -113,7 +85,7 @@ class Checkpoints:
                 f"{self.directory.as_parent()}."
             ) from error
         if rate is not None:
-            self.optimizer.learning_rate = rate
+            self.step.optimizer.learning_rate = rate
         return self._saved or RunState()
 
     def tidy(self) -> None:
@@ -127,53 +99,41 @@ class Checkpoints:
 
     def _newest_readable(self) -> int | None:
         """Returns the step of the newest checkpoint that can be read, or None without any."""
-        unreadable: dict[int, str] = {}
+        unreadable: dict[str, str] = {}
         for step in reversed(self._last.expected()):
-            reason = damage(self._last.prefix(step))
-            if reason is None:
-                for later, why in unreadable.items():
-                    logging.warning(
-                        f"the checkpoint {self._last.prefix(later)} cannot be read ({why}): set "
-                        f"aside; going on from step {step}"
-                    )
-                    if self.is_writer:
-                        self._last.set_aside(later)
-                return step
-            unreadable[step] = reason
-        if unreadable:
-            newest = max(unreadable)
-            raise UserError(
-                f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
-                f"({self._last.prefix(newest)}: {unreadable[newest]}): put back a copy, or delete "
-                "the folder to start again."
+            path = self._last.prefix(step)
+            if not (reason := damage(path)):
+                break
+            unreadable[path] = reason
+        else:
+            if unreadable:
+                newest, reason = next(iter(unreadable.items()))
+                raise UserError(
+                    f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
+                    f"({newest}: {reason}): put back a copy, or delete the folder to start again."
+                )
+            return None
+        for path, reason in unreadable.items():
+            logging.warning(
+                f"the checkpoint {path} cannot be read ({reason}): set aside; going on from "
+                f"step {step}"
             )
-        return None
-
-    def is_due(self, step: int) -> bool:
-        """Returns whether a checkpoint is to be written after update `step`."""
-        return step % self.settings.every_steps == 0
+            if self.is_writer:
+                set_aside(path)
+        return step
 
     def save(self, state: RunState) -> None:
-        """Writes a checkpoint, unless the newest one is of the same state.
-
-        Raises:
-            UserError: it cannot be written; those before are intact.
-        """
+        """Writes a checkpoint, unless the newest one is of the same state."""
         if state != self._saved:
             self._write(self._last, state)
             self._saved = state
 
     def save_best(self, state: RunState) -> None:
-        """Writes the checkpoint that is the best on the dev set, and deletes the one before.
-
-        Raises:
-            UserError: it cannot be written.
-        """
+        """Writes the checkpoint that is the best on the dev set, and deletes the one before."""
         self._write(self._best, state)
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
         if not self.is_writer:
             return
-        frozen = {_FROZEN: self.frozen} if self.frozen else {}
-        self._state.assign(json.dumps(dataclasses.asdict(state) | frozen))
+        self._state.assign(json.dumps(dataclasses.asdict(state) | {_FROZEN: self._frozen}))
         folder.write(self._checkpoint, state.step)

@@ -1,45 +1,19 @@
 """Scores the dev set in training: nll, a metric of translations, pictures of attention."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import gin
-
-from t2t_repro.config.values import Count, validated
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
-from t2t_repro.evaluation.scores import Metric, Score, bleu
+from t2t_repro.evaluation.scores import Score
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.training.run_state import CorpusScores, DevScores, Images
+from t2t_repro.training.run_state import CorpusScores, DevScores
+from t2t_repro.training.settings import DevEvaluationSettings
 from t2t_repro.training.workers import Workers
 
 _SAMPLES = 5
-
-
-@gin.configurable("DevEvaluation")
-@validated
-@dataclass(frozen=True)
-class DevEvaluationSettings:
-    """Settings of the dev evaluation.
-
-    Attributes:
-        metric: of translations, references and sources.
-        sentences: how many of the first dev sentences are translated, of a mixture those of every
-            corpus; all by default.
-        images: (model, data) -> a function that draws images for TensorBoard, which is called at
-            every evaluation; such as `attention_images` in gin/attention_images.py.
-
-    Raises:
-        UserError: a value is out of range.
-    """
-
-    metric: Metric = bleu
-    sentences: Count | None = None
-    images: Callable[[Transformer, PreparedData], Callable[[], Images]] | None = None
 
 
 class _Part(NamedTuple):
@@ -56,20 +30,6 @@ class _Part(NamedTuple):
     in_store: range | None
 
 
-class _Share(NamedTuple):
-    """The result of one worker's sentences and batches.
-
-    Attributes:
-        translations: of its sentences.
-        nll: of its batches, summed, in nats; one per part.
-        tokens: of their targets; one per part.
-    """
-
-    translations: list[str]
-    nll: list[float]
-    tokens: list[float]
-
-
 class DevEvaluation:
     """Scores the dev set: nll by teacher forcing, a metric (BLEU) by beam search.
 
@@ -82,9 +42,6 @@ class DevEvaluation:
         data: its dev split is read.
         workers: those that share the work.
         settings: what is scored.
-
-    Raises:
-        UserError: the images cannot be drawn.
     """
 
     def __init__(
@@ -112,21 +69,24 @@ class DevEvaluation:
         self._translator = translator
 
     def share(self) -> Any:
-        """Computes this worker's share of the evaluation, as values that JSON can hold."""
+        """Computes this worker's share of the evaluation.
+
+        Returns:
+            the translations of its sentences; of its batches, for each part, the summed nll in nats
+            and the number of target tokens. JSON can hold them.
+        """
         first, every = self._workers.index, self._workers.count
         translations = self._translator.translate(self._source[first::every], first=None)
         sums = [self._loss.sums(first, every, part.in_store) for part in self._parts]
-        nll, tokens = (list(of_parts) for of_parts in zip(*sums, strict=True))
-        return _Share([best[0].text for best in translations], nll, tokens)
+        return [best[0].text for best in translations], *zip(*sums, strict=True)
 
     def scores(self, shares: list[Any]) -> DevScores:
         """Returns the scores from the shares of all workers, in their order."""
-        of_workers = [_Share(*share) for share in shares]
+        translations, *sums = zip(*shares, strict=True)
         texts = [""] * len(self._source)
-        for worker, share in enumerate(of_workers):
-            texts[worker :: len(of_workers)] = share.translations
-        nll = [sum(sums) for sums in zip(*(share.nll for share in of_workers), strict=True)]
-        tokens = [sum(sums) for sums in zip(*(share.tokens for share in of_workers), strict=True)]
+        for worker, of_worker in enumerate(translations):
+            texts[worker :: len(shares)] = of_worker
+        nll, tokens = ([sum(of_part) for of_part in zip(*each, strict=True)] for each in sums)
         score = self._score(texts, slice(None))
         corpora = [
             CorpusScores(part.name, nll[i] / tokens[i], self._score(texts, part.lines).value)
@@ -144,10 +104,7 @@ class DevEvaluation:
         )
 
     def _score(self, texts: list[str], lines: slice) -> Score:
-        score = self._metric(texts[lines], self._target[lines], self._source[lines])
-        if not isinstance(score, Score):
-            raise UserError(f"DevEvaluation.metric gave {score!r}, expected a Score, as bleu does.")
-        return score
+        return self._metric(texts[lines], self._target[lines], self._source[lines])
 
     def _samples(self, texts: list[str]) -> str:
         """Returns a Markdown table of some translations of every part."""

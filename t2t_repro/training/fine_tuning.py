@@ -18,13 +18,15 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.errors import UserError
-from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.model.settings import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING
+from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import differing_sizes
 from t2t_repro.runs.records import Ancestor, read_ancestry, weights_hash
 from t2t_repro.runs.weights import name_of, named_values
 from t2t_repro.text.subword_model import SubwordPair, matching_ids
+from t2t_repro.training.settings import TrainSettings
 
 _FREE = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
 """Arguments of the Transformer that may differ from the initial model's."""
@@ -33,31 +35,22 @@ _SIDES = {"source": 0, "target": 1, "softmax": 1}
 """The side of a `SubwordPair` that a table belongs to, by the table's role."""
 
 
-def initial_model(
-    directory: ModelDirectory, init_from: str | None, init_checkpoint: str | None
-) -> "InitialModel | None":
+def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "InitialModel | None":
     """Finds the model that a run starts from.
-
-    Args:
-        directory: of the run.
-        init_from: `train.init_from`.
-        init_checkpoint: `train.init_checkpoint`.
 
     Returns:
         the model; None where the run goes on, or starts from nothing.
-
-    Raises:
-        UserError: the model cannot be used, or the run did not start from one.
     """
+    init_from = settings.init_from
     if init_from is None:
-        if init_checkpoint is not None:
+        if settings.init_checkpoint is not None:
             raise UserError(
-                f"train.init_checkpoint = {init_checkpoint!r}, but train.init_from is not bound: "
-                "bind the model directory that it is in."
+                f"train.init_checkpoint = {settings.init_checkpoint!r}, but train.init_from is not "
+                "bound: bind the model directory that it is in."
             )
         return None
     if not CheckpointFolder(directory.checkpoints).expected():
-        return InitialModel(Path(expanduser(init_from)), init_checkpoint)
+        return InitialModel(Path(expanduser(init_from)), settings.init_checkpoint)
     if not read_ancestry(directory.ancestry_json):
         raise UserError(
             f"{directory.path} has checkpoints of a run that began without train.init_from: leave "
@@ -77,33 +70,22 @@ class InitialModel:
 
     Attributes:
         directory: the model directory.
+        checkpoint: its name in the directory, e.g. "best/step-2000".
         subwords: of source and target.
-
-    Raises:
-        UserError: it cannot be used.
     """
 
     def __init__(self, model_dir: str | Path, checkpoint: str | None = None) -> None:
         self.directory = ModelDirectory(model_dir)
         try:
-            self._prefix = self.directory.checkpoint(checkpoint)
+            path = self.directory.checkpoint(checkpoint)
             self._sizes = self.directory.sizes()
             self.subwords = self.directory.subwords()
         except UserError as error:
             raise UserError(f"train.init_from: {error}") from error
-
-    @property
-    def checkpoint(self) -> str:
-        """The name of the checkpoint in the directory, e.g. "best/step-2000"."""
-        return "/".join(Path(self._prefix).parts[-2:])
+        self.checkpoint = "/".join(Path(path).parts[-2:])
 
     def check_fits(self, model: Transformer) -> None:
-        """Checks that a model, built or not, can start with these weights.
-
-        Raises:
-            UserError: the model has other sizes or ties tables that were trained apart, or the
-                checkpoint has other sizes than its directory says.
-        """
+        """Checks that a model, built or not, can start with these weights."""
         if differing := differing_sizes(self._sizes, model, but=_FREE):
             raise UserError(
                 f"train.init_from = {str(self.directory.path)!r} is a model of other sizes "
@@ -121,17 +103,10 @@ class InitialModel:
                 )
 
     def give(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
-        """Copies the weights into a model, and logs what was copied.
-
-        Args:
-            model: built; see `check_fits`.
-            subwords: of its data.
+        """Copies the weights into a model that has been built, and logs what was copied.
 
         Returns:
             the record of the initial model.
-
-        Raises:
-            UserError: the weights cannot be read.
         """
         with tf.device("CPU:0"):
             initial = self.directory.load_model(self.checkpoint, "float32")
@@ -205,22 +180,15 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
         model: such as the Transformer, built.
         frozen: names of the parts that it does not change, as its variables' paths have them:
             "encoder", "decoder/layer_0", "decoder/layer_0/memory_attention".
-
-    Raises:
-        UserError: the model has no such part, or nothing is left to update.
     """
-    names = [name_of(weight) for weight in model.trainable_variables]
+    names = [f"{name_of(weight)}/" for weight in model.trainable_variables]
     for part in frozen:
-        if not any(_is_in(name, part) for name in names):
-            paths = [name.split("/")[:-1] for name in names]
-            parts = dict.fromkeys("/".join(path[:end]) for path in paths for end in (1, 2))
+        if not any(name.startswith(f"{part}/") for name in names):
+            parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
             raise UserError(
-                f"TrainStep.frozen names {part!r}, expected parts of the model: "
-                f"{', '.join(filter(None, parts))}; or parts of these."
+                f"TrainStep.frozen names {part!r}, expected parts of the model: {parts}; or parts "
+                "of these, such as 'encoder/layer_0'."
             )
+    prefixes = tuple(f"{part}/" for part in frozen)
     weights = zip(names, model.trainable_variables, strict=True)
-    return [one for name, one in weights if not any(_is_in(name, part) for part in frozen)]
-
-
-def _is_in(name: str, part: str) -> bool:
-    return name == part or name.startswith(f"{part}/")
+    return [weight for name, weight in weights if not name.startswith(prefixes)]

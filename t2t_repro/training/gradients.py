@@ -30,22 +30,22 @@ class MicroBatchGradients:
         loss: of its vectors.
         seed: of dropout, which is a function of (seed, step, number of the micro-batch).
         jit_compile: whether XLA compiles the forward and backward pass of a micro-batch.
-        updated: the variables to differentiate by; all trainable ones by default.
+        updated: the variables to differentiate by.
     """
 
     model: Transformer
     loss: CrossEntropy
     seed: int
     jit_compile: bool
-    updated: Sequence[keras.Variable] | None = None
+    updated: Sequence[keras.Variable]
 
     def __post_init__(self) -> None:
         model = self.model
-        wanted = {id(weight) for weight in self.updated or model.trainable_variables}
+        wanted = {id(weight) for weight in self.updated}
         self._is_updated = [id(weight) in wanted for weight in model.trainable_variables]
         ids = tf.TensorSpec([None, None], tf.int32)
-        self.of_one = tf.function(
-            self._of_one,
+        self.of_micro_batch = tf.function(
+            self._of_micro_batch,
             input_signature=[
                 [tf.TensorSpec(v.shape, v.dtype) for v in model.trainable_variables],
                 tf.TensorSpec([len(model.non_trainable_variables), 2], tf.int64),
@@ -59,7 +59,7 @@ class MicroBatchGradients:
         )
         # Traced once for all shapes and replicas: MirroredStrategy would trace again for every
         # replica, and XLA finds the programs that `TrainStep.compile` made by their trace.
-        self._traced = self.of_one.get_concrete_function()
+        self._traced = self.of_micro_batch.get_concrete_function()
 
     def __call__(
         self,
@@ -84,23 +84,23 @@ class MicroBatchGradients:
             the sums, and one gradient per updated variable.
         """
         weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
-        of_one = self.of_one if tf.config.functions_run_eagerly() else self._traced
+        of_micro_batch = self.of_micro_batch if tf.config.functions_run_eagerly() else self._traced
 
-        def one(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
+        def gradients_of(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
-            return of_one(weights, seeds, source[index], target[index], capacity, scale)
+            return of_micro_batch(weights, seeds, source[index], target[index], capacity, scale)
 
         if source.shape[0] == 1:
-            return one(0)
+            return gradients_of(0)
         updated = compress(weights, self._is_updated)
         return tf.foldl(
-            lambda total, index: tf.nest.map_structure(tf.add, total, one(index)),
+            lambda total, index: tf.nest.map_structure(tf.add, total, gradients_of(index)),
             tf.range(source.shape[0]),
             initializer=(LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in updated]),
             parallel_iterations=1,
         )
 
-    def _of_one(
+    def _of_micro_batch(
         self,
         weights: list[tf.Tensor],
         seeds: tf.Tensor,

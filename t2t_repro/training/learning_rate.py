@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import gin
 import keras
 import tensorflow as tf
 from keras import ops
@@ -11,7 +10,6 @@ from t2t_repro.config.values import Count, Positive, validated
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-@gin.configurable
 @validated
 class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """rate = peak · min(step / warmup_steps, sqrt(warmup_steps / step)), step = 1, 2, ...
@@ -21,9 +19,6 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         peak: the rate at step = warmup_steps, the highest.
         warmup_steps: number of steps in which the rate rises.
-
-    Raises:
-        UserError: an argument is not positive.
     """
 
     def __init__(self, peak: Positive, warmup_steps: Count = 4000) -> None:
@@ -42,7 +37,6 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-@gin.configurable
 @validated
 class TransformerSchedule(InverseSquareRoot):
     """rate = constant · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
@@ -54,9 +48,6 @@ class TransformerSchedule(InverseSquareRoot):
         d_model: the model's width.
         warmup_steps: number of steps in which the rate rises; 4,000 in the paper.
         constant: a factor on the whole.
-
-    Raises:
-        UserError: an argument is not positive.
     """
 
     def __init__(

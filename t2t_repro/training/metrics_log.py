@@ -5,20 +5,23 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
+import keras
 import tensorflow as tf
 from absl import logging
 from tqdm import tqdm
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import sync
-from t2t_repro.progress import in_words
-from t2t_repro.training.callbacks import Callbacks
-from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
+from t2t_repro.training.run_state import DevScores, RunState
+from t2t_repro.training.schedule import TrainingSchedule
 from t2t_repro.training.train_step import StepResult
+
+_SCALARS = ("loss", "nll", "learning_rate", "gradient_norm")
 
 # Speed is measured over at least so many updates: the host reads results later than they are there.
 _LEAST_UPDATES = 10
@@ -28,19 +31,29 @@ _FIRST_SECONDS = 20.0
 
 
 class MetricsLog(AbstractContextManager["MetricsLog"]):
-    """Reports a training run to the terminal, to TensorBoard and to callbacks.
+    """Reports a training run to the terminal, to TensorBoard and to Keras callbacks.
 
     TensorBoard drops what an earlier start reported of later updates. Speed is in real source and
-    target tokens per second.
+    target tokens per second. Callbacks, for W&B, MLflow or your own code, are called at these
+    events:
+
+    on_train_begin
+    on_train_batch_end   after every update: loss, nll, learning_rate, gradient_norm
+    on_test_begin, on_test_end
+                         after every dev evaluation: nll, and the metric's name; of a mixture's
+                         corpora news/nll and so on
+    on_epoch_end         after that, with all of these; those of the dev set as val_nll and so on
+    on_train_end         also where an error ends the run
+
+    The number of a batch and of an epoch is that of the update, counted from 0 as in Keras. With
+    several workers, only the first one's callbacks are called. They are there to read: a checkpoint
+    does not hold their state, so they must not change the learning rate or the weights.
 
     Args:
         directory: of TensorBoard's event files; None where another worker reports.
         schedule: of the run.
         state: where the run goes on.
-        callbacks: called at the same events.
-
-    Raises:
-        UserError: TensorBoard's files cannot be written, e.g. on a full disk.
+        callbacks: with the model, compiled with the run's optimizer if there are any.
     """
 
     def __init__(
@@ -48,12 +61,12 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         directory: Path | None,
         schedule: TrainingSchedule,
         state: RunState,
-        callbacks: Callbacks,
+        callbacks: keras.callbacks.CallbackList,
     ) -> None:
         self._directory = directory
-        with self._can_be_written():
-            self._writer = _writer(directory, state)
+        self._writer = _writer(directory, state)
         self._callbacks = callbacks
+        self._last: dict[str, tf.Tensor] = {}
         self._schedule = schedule
         self._tokens = 0
         self._first_step = state.step
@@ -71,7 +84,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         )
 
     def __enter__(self) -> "MetricsLog":
-        self._callbacks.begin()
+        self._callbacks.model.stop_training = False
+        self._callbacks.on_train_begin()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,14 +94,10 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             with self._writing():
                 self._writer.close()
         finally:
-            self._callbacks.end()
+            self._callbacks.on_train_end()
 
     def text(self, name: str, markdown: str, step: int) -> None:
-        """Writes a text to TensorBoard.
-
-        Raises:
-            UserError: it cannot be written, e.g. on a full disk; so do all others that write.
-        """
+        """Writes a text to TensorBoard."""
         with self._writing():
             tf.summary.text(name, markdown, step=step)
             self._writer.flush()
@@ -111,36 +121,35 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._tokens += tokens
         self._marks.append((time.monotonic() - self._began - self._paused, self._tokens))
         self._bar.update(1)
-        self._callbacks.update(step, result)
+        self._last = {name: getattr(result, name) for name in _SCALARS}
+        if self._callbacks.callbacks:
+            self._callbacks.on_train_batch_end(step - 1, self._last)
+        if self._callbacks.model.stop_training:
+            message = "a callback has set stop_training, which does not end a run: bind "
+            message += "TrainingSchedule.patience or TrainingSchedule.steps"
+            logging.log_first_n(logging.WARNING, message, 1)
         if self._schedule.logs(step):
-            self._report(step, result, tokens / capacity)
+            values = self._last | {
+                "perplexity": _perplexity(float(result.nll)),
+                "real_tokens_per_second": self._show(step, result),
+                "padding_share": 1.0 - tokens / capacity,
+            }
+            self._scalars("train", values, step)
         elif not self._progress and self._marks[-1][0] >= _FIRST_SECONDS:
             self._show(step, result)
-
-    def _report(self, step: int, result: StepResult, real_share: float) -> None:
-        nll = float(result.nll)
-        self._scalars(
-            {
-                "train/loss": float(result.loss),
-                "train/nll": nll,
-                "train/perplexity": math.exp(min(nll, 50.0)),
-                "train/learning_rate": float(result.learning_rate),
-                "train/gradient_norm": float(result.gradient_norm),
-                "train/real_tokens_per_second": self._show(step, result),
-                "train/padding_share": 1.0 - real_share,
-            },
-            step,
-        )
 
     def _show(self, step: int, result: StepResult) -> float:
         """Shows an update at the terminal or in the log; returns the speed, in tokens a second."""
         (began, before), (now, after) = self._marks[0], self._marks[-1]
         speed = (after - before) / (now - began)
         seconds = (now - began) / (len(self._marks) - 1)
+        updates_left = self._schedule.steps - step
+        by_now = (time.monotonic() - self._began) / (step - self._first_step)
+        left = timedelta(seconds=round(by_now * updates_left))
         self._progress = (
             f"loss {float(result.loss):.4f}, nll {float(result.nll):.4f}, "
             f"lr {float(result.learning_rate):.3e}, {speed:,.0f} src+tgt tok/s, "
-            f"{seconds:.2g} s/update{self._time_left(step)}"
+            f"{seconds:.2g} s/update, {left} left"
         )
         self._bar.set_postfix_str(self._progress)
         if self._bar.disable:
@@ -160,7 +169,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
     def evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
         """Reports a dev evaluation after update `step`, which took so many seconds."""
-        perplexity = math.exp(min(scores.nll, 50.0))
+        perplexity = _perplexity(scores.nll)
         logging.info(
             f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, "
             f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
@@ -170,49 +179,50 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         for name, nll, score in scores.corpora:
             logging.info(f"step {step}: dev.{name} nll {nll:.4f}, {scores.metric} {score:.2f}")
             values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
-        self._callbacks.evaluation(step, values)
-        values["perplexity"] = perplexity
-        self._scalars({f"dev/{name}": value for name, value in values.items()}, step)
+        self._callbacks.on_test_begin()
+        self._callbacks.on_test_end(values)
+        of_dev = {f"val_{name}": value for name, value in values.items()}
+        self._callbacks.on_epoch_end(step - 1, self._last | of_dev)
+        self._scalars("dev", values | {"perplexity": perplexity}, step)
         self.text("dev/translations", scores.samples, step)
         with self._writing():
             for name, pixels in scores.images:
                 tf.summary.image(f"dev/{name}", pixels[None], step=step)
 
-    def _scalars(self, values: dict[str, float], step: int) -> None:
+    def _scalars(self, part: str, values: Mapping[str, float | tf.Tensor], step: int) -> None:
         with self._writing():
             for name, value in values.items():
-                tf.summary.scalar(name, value, step=step)
+                tf.summary.scalar(f"{part}/{name}", value, step=step)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._can_be_written(), self._writer.as_default():
-            yield
-
-    @contextmanager
-    def _can_be_written(self) -> Iterator[None]:
         try:
-            yield
+            with self._writer.as_default():
+                yield
         except (OSError, tf.errors.OpError) as error:
             raise UserError(
                 f"cannot write to {self._directory} ({reason_of(error)}): make room or change the "
                 "permissions, then start again; the run goes on from its last checkpoint."
             ) from error
 
-    def _time_left(self, step: int) -> str:
-        if step == self._schedule.steps:
-            return ""
-        seconds = (time.monotonic() - self._began) / (step - self._first_step)
-        return f", {in_words(seconds * (self._schedule.steps - step))} left"
+
+def _perplexity(nll: float) -> float:
+    return math.exp(min(nll, 50.0))
 
 
 def _writer(directory: Path | None, state: RunState) -> tf.summary.SummaryWriter:
-    """Opens TensorBoard's files, which get an event that makes it drop later updates."""
+    """Opens TensorBoard's files for a run that starts, or goes on, from a state.
+
+    Their first event makes TensorBoard drop what an earlier start wrote after that state.
+    """
     if not directory:
         return tf.summary.create_noop_writer()
     writer = tf.summary.create_file_writer(str(directory))
     start = tf.compat.v1.Event(
-        step=state.step and state.step + 1,
+        # The first step that is dropped.
+        step=state.step + 1 if state.step else 0,
         session_log=tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START),
     )
+    # tf.summary has no public function for a session's start, and no public handle of a writer.
     tf.raw_ops.ImportEvent(writer=writer._resource, event=start.SerializeToString())
     return writer

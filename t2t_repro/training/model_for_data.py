@@ -1,132 +1,79 @@
-"""What the data decide: the model's rows and positions, and what a recipe leaves open.
+"""Fits the model's rows and positions to the data, which decide what the gin file leaves open."""
 
-The number of subwords is bound once, by the recipe of the subword model.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import gin
 from absl import logging
 
-from t2t_repro.config.gin_text import bindings_in
-from t2t_repro.config.values import short
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
-from t2t_repro.model.transformer import Transformer
+from t2t_repro.model.settings import TransformerSettings
+from t2t_repro.model.stack import check_names
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.model_json import Precision
-from t2t_repro.text.given import GivenSubwords, SubwordRecipe
-
-SizedBy = Callable[[int], Mapping[str, Any]]
-"""From the number of training pairs to bindings, such as `small_corpus` in gin/small_corpus.py."""
-
-_FEW_PAIRS = 10_000
+from t2t_repro.text.training import SubwordRecipes
+from t2t_repro.training.settings import Experiment
 
 
-def bind_by_size(sized_by: SizedBy, pairs: int) -> None:
-    """Binds what the number of training pairs decides and nothing else binds.
+def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -> Experiment:
+    """Sets what the gin file leaves open: the subwords, and the number of embedding rows.
 
     Args:
-        sized_by: chooses the bindings.
-        pairs: to train on, before cleaning.
-    """
-    already = bindings_in(gin.config_str())
-    chosen = {name: value for name, value in sized_by(pairs).items() if name not in already}
-    with gin.unlock_config():
-        for name, value in chosen.items():
-            gin.bind_parameter(name, value)
-    bound = ", ".join(f"{name} = {short(value)}" for name, value in chosen.items())
-    logging.info("%s pairs to train on decide what is not bound: %s", f"{pairs:,}", bound)
-    if pairs < _FEW_PAIRS:
-        logging.warning(
-            "%s pairs are few: a model that was trained on more text and is trained on with these "
-            "is better; see docs/fine_tuning.md",
-            f"{pairs:,}",
-        )
-
-
-def configured_preparation(initial: ModelDirectory | None = None) -> Preparation:
-    """Builds the preparation of the data, before anything of them or of the model is made.
-
-    Args:
-        initial: a model whose subwords are taken unless others are bound.
+        experiment: settings; subwords and rows that are bound stay as they are.
+        initial: a model whose subwords are taken if none are bound, with at least its rows.
 
     Raises:
-        UserError: the configured model would have no room for the data.
+        UserError: the model has fewer rows or positions than the data need, or the name of its
+            activation or norm is unknown.
     """
-    subwords: dict[str, Any] = {}
-    if initial and _is_followed():
+    model, preparation = experiment.model, experiment.preparation
+    check_names(model.config)
+    initial_rows: Mapping[str, Any] = {}
+    if initial and not (preparation.subwords or preparation.source_subwords):
         logging.info(
             f"data: with the subwords of {initial.path} (train.init_from), since "
             "prepare.subwords is not bound"
         )
-        subwords = _subwords_of(initial)
-    preparation = Preparation(**subwords)
-    bound = gin.get_bindings("Transformer")
-    needed = _rows(preparation)
-    rows = needed | bound
-    for name in ("vocab_size", "source_vocab_size"):
-        # Without rows of its own, the source has the target's.
-        count = rows.get(name) or rows["vocab_size"]
-        least = needed.get(name, needed["vocab_size"])
-        if least > count:
+        preparation, initial_rows = preparation.with_subwords_of(initial.path), initial.sizes()
+    model = _with_rows(model, preparation.recipes, initial_rows)
+    _check_positions(model, preparation)
+    return replace(experiment, model=model, preparation=preparation)
+
+
+def _with_rows(
+    model: TransformerSettings, recipes: SubwordRecipes, initial_rows: Mapping[str, Any]
+) -> TransformerSettings:
+    """Sets the numbers of rows that are not bound, and checks those that are.
+
+    Args:
+        model: the settings.
+        recipes: of the data's subwords, each of which needs a row.
+        initial_rows: the arguments of an initial model with these subwords; {} without one.
+    """
+    needed_rows = {"vocab_size": recipes.target.vocab_size}
+    if recipes.has_own_source_ids or model.source_vocab_size:
+        needed_rows["source_vocab_size"] = recipes.source.vocab_size
+    for name, needed in needed_rows.items():
+        bound = getattr(model, name)
+        if bound is None:
+            # An initial model without source_vocab_size has vocab_size rows for both sides.
+            initial = initial_rows.get(name) or initial_rows.get("vocab_size", 0)
+            # Tags of the data may need more rows than the initial model has.
+            model = replace(model, **{name: max(needed, initial)})
+        elif needed > bound:
             raise UserError(
-                f"Transformer.{name} is {count}, but the subword model has {least} entries: "
+                f"Transformer.{name} is {bound}, but the subword model has {needed} entries: "
                 "leave it out, or bind at least as many rows."
             )
-    longest = bound.get("max_length") if bound.get("positional_encoding") == "learned" else None
+    return model
+
+
+def _check_positions(model: TransformerSettings, preparation: Preparation) -> None:
+    """Checks that learned positions, whose number is limited, suffice for the data."""
+    longest = model.max_length if model.positional_encoding == "learned" else None
     if longest is not None and preparation.max_length > longest:
         raise UserError(
             f"Transformer.max_length is {longest}, but the data have sentences of up to "
             f"{preparation.max_length} subwords: bind at least as many positions, or lower "
             "prepare.max_length."
         )
-    return preparation
-
-
-def new_model(
-    preparation: Preparation, precision: Precision, initial: ModelDirectory | None = None
-) -> Transformer:
-    """Builds the configured model, with a row for every subword unless its rows are bound.
-
-    Args:
-        preparation: of its data.
-        precision: "float32" or "mixed_bfloat16".
-        initial: a model; its number of rows is taken where its subwords are.
-    """
-    bound = gin.get_bindings("Transformer")
-    needed = _rows(preparation)
-    if initial and _is_followed():
-        sizes = initial.sizes()
-        # More rows, where tags of the data become subwords too.
-        needed = {
-            name: max(count, sizes[name] or sizes["vocab_size"]) for name, count in needed.items()
-        }
-    rows: dict[str, Any] = {name: count for name, count in needed.items() if name not in bound}
-    return Transformer(**rows, dtype=precision)
-
-
-def _is_followed() -> bool:
-    """Returns whether no subwords are bound, so that the initial model's are taken."""
-    bound = gin.get_bindings("prepare", resolve_references=False)
-    return not bound.keys() & {"subwords", "source_subwords"}
-
-
-def _subwords_of(initial: ModelDirectory) -> dict[str, SubwordRecipe]:
-    """Returns arguments of `Preparation` that take a model's subwords."""
-    pair = initial.subwords()
-    if pair.source is pair.target:
-        return {"subwords": GivenSubwords(str(initial.path))}
-    return {
-        "subwords": GivenSubwords(str(initial.path), "target"),
-        "source_subwords": GivenSubwords(str(initial.path), "source"),
-    }
-
-
-def _rows(preparation: Preparation) -> dict[str, int]:
-    """Returns the rows that a Transformer needs, one per subword, by its arguments' names."""
-    rows = {"vocab_size": preparation.subwords.vocab_size}
-    if preparation.source_subwords and preparation.has_own_source_ids:
-        rows["source_vocab_size"] = preparation.source_subwords.vocab_size
-    return rows

@@ -5,30 +5,9 @@ Not in the paper, which averages checkpoints (section 6.1): `python -m t2t_repro
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
-import gin
 import keras
 import tensorflow as tf
-
-from t2t_repro.config.values import Range, validated
-
-
-@gin.configurable("MovingAverage")
-@validated
-@dataclass(frozen=True)
-class MovingAverageSettings:
-    """Settings of the moving average.
-
-    Attributes:
-        decay: such as 0.9999; None for no average, as in the paper.
-
-    Raises:
-        UserError: the decay is not between 0 and 1.
-    """
-
-    decay: Annotated[float, Range(above=0, below=1)] | None = None
 
 
 class MovingAverage(tf.Module):
@@ -40,15 +19,15 @@ class MovingAverage(tf.Module):
 
     Args:
         weights: of the model, created in the scope of the current strategy.
-        settings: without a decay, nothing is averaged.
+        decay: d, see `MovingAverageSettings`; without it, nothing is averaged.
 
     Attributes:
         values: the averages, one per weight; empty without a decay.
     """
 
-    def __init__(self, weights: Sequence[keras.Variable], settings: MovingAverageSettings) -> None:
+    def __init__(self, weights: Sequence[keras.Variable], decay: float | None = None) -> None:
         super().__init__()
-        self._decay = settings.decay
+        self._decay = decay
         self._weights = [weight.value for weight in weights] if self._decay else []
         self._strategy = tf.distribute.get_strategy()
         with self._strategy.scope():
@@ -60,11 +39,7 @@ class MovingAverage(tf.Module):
             average.assign(weight)
 
     def update(self, step: tf.Tensor) -> None:
-        """Moves the average towards the weights after an update; called outside of replicas.
-
-        Args:
-            step: the number of updates so far, this one included.
-        """
+        """Moves the average towards the weights after update `step`; called outside of replicas."""
         if not self._decay:
             return
         steps = tf.cast(step, tf.float32)

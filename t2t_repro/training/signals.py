@@ -1,15 +1,14 @@
 """SIGTERM and SIGINT: the first asks for an orderly end, the second ends the process at once.
 
 Python handles a signal between two calls of C code, and the update of a large batch is one call,
-which can take minutes. A thread is told at once: it reports the signal, and ends the process if
-that takes too long.
+which can take minutes. A thread reports the first signal without that delay, and acts on the
+second.
 """
 
 import os
 import signal
 import socket
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,9 +16,6 @@ from typing import Any
 from absl import logging
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-# Schedulers kill a job 10 to 30 seconds after the signal; a checkpoint has to be written in them.
-_SECONDS = 3.0
 
 
 class Interrupted(BaseException):
@@ -60,15 +56,10 @@ class StopRequest:
 
 
 @contextmanager
-def stop_requested(end_now: Callable[[], None] | None = None) -> Iterator[StopRequest]:
-    """Notes the first SIGINT or SIGTERM within the block; the second ends the process.
-
-    Args:
-        end_now: if the block does not end within seconds of the signal, another thread calls this,
-            then ends the process; None to wait for the block.
-    """
+def stop_requested() -> Iterator[StopRequest]:
+    """Notes the first SIGINT or SIGTERM within the block; the second ends the process."""
     stop = StopRequest()
-    with _first_handled(stop.receive, end_now):
+    with _first_handled(stop.receive):
         yield stop
 
 
@@ -78,7 +69,7 @@ def ended_by_signals() -> Iterator[None]:
 
     The second signal ends the process at once.
     """
-    with _first_handled(_end, lambda: None):
+    with _first_handled(_end):
         yield
 
 
@@ -89,10 +80,8 @@ def _end(number: int) -> None:
 
 
 @contextmanager
-def _first_handled(
-    handle: Callable[[int], None], end_now: Callable[[], None] | None
-) -> Iterator[None]:
-    """Handles the first signal; from then on the defaults apply, even during a long C call."""
+def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
+    """Handles the first signal within the block; the second ends the process."""
 
     def receive(number: int, _: Any) -> None:
         for each in SIGNALS:
@@ -103,7 +92,7 @@ def _first_handled(
     arrivals, sender = socket.socketpair()
     sender.setblocking(False)
     outer = signal.set_wakeup_fd(sender.fileno())
-    watcher = threading.Thread(target=_watch, args=(arrivals, end_now), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(arrivals,), daemon=True)
     watcher.start()
     try:
         yield
@@ -111,27 +100,16 @@ def _first_handled(
         signal.set_wakeup_fd(outer)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        # The watcher reads the end of the stream; one that ends the process is not disturbed.
+        # The watcher reads the end of the stream.
         sender.close()
         watcher.join()
         arrivals.close()
 
 
-def _watch(arrivals: socket.socket, end_now: Callable[[], None] | None) -> None:
-    """Reports the first signal; ends the process at the second, or when its time is over."""
-    if not (first := arrivals.recv(1)):
-        return
-    when = "within 10 seconds" if end_now else "after this update"
-    logging.info(f"{signal.Signals(first[0]).name}: ending {when}; a second signal ends at once")
-    arrivals.settimeout(_SECONDS if end_now else None)
-    try:
-        number = arrivals.recv(1)
-    except TimeoutError:
-        number = first
-        try:
-            assert end_now
-            end_now()
-        except BaseException:
-            traceback.print_exc()
-    if number:
-        os._exit(128 + number[0])
+def _watch(arrivals: socket.socket) -> None:
+    """Reports the first signal; ends the process at the second, also during a long C call."""
+    if first := arrivals.recv(1):
+        name = signal.Signals(first[0]).name
+        logging.info("%s: ending after the work under way; a second signal ends at once", name)
+        if second := arrivals.recv(1):
+            os._exit(128 + second[0])

@@ -3,10 +3,8 @@
 import contextlib
 import math
 import signal
-import threading
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -16,34 +14,20 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
-from t2t_repro.training.run_state import RunState, TrainingSchedule
+from t2t_repro.training.run_state import RunState
+from t2t_repro.training.schedule import TrainingSchedule
 from t2t_repro.training.signals import Interrupted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
 from t2t_repro.training.workers import Workers
-
-
-class _Update(NamedTuple):
-    """An update whose result has not been read yet, and may still be under way.
-
-    Attributes:
-        before: the state before it.
-        result: of the update.
-        tokens: source and target tokens of its batch.
-        capacity: source and target vectors that it computes.
-    """
-
-    before: RunState
-    result: StepResult
-    tokens: int
-    capacity: int
 
 
 @dataclass
 class TrainLoop:
     """Trains until the last step, a signal, or the end of patience.
 
-    The state of the run is passed from method to method; the loop itself remembers only the update
-    under way, the state before it, and who has asked it to stop.
+    A signal ends the run after the update under way; it interrupts a dev evaluation and the
+    preparation of an epoch. The state of the run is passed from method to method; the loop itself
+    remembers only the update under way, and whether it has been asked to stop.
 
     Attributes:
         step: the update.
@@ -65,10 +49,9 @@ class TrainLoop:
     log: MetricsLog
 
     def __post_init__(self) -> None:
-        self._unread: _Update | None = None
-        # Of the variables, unless an update has been made since.
-        self._state = RunState()
-        self._saving = threading.Lock()
+        # The update whose result has not been read yet, and which may still be under way: the state
+        # before it, its result, its tokens, and the vectors that it computes.
+        self._unread: tuple[RunState, StepResult, int, int] | None = None
         self._stop = StopRequest()
         self._stop_at = math.inf
         self.stopped_by: int | None = None
@@ -82,10 +65,7 @@ class TrainLoop:
         Raises:
             UserError: loss or gradient are not finite.
         """
-        self._state = state
-        # Several workers end together, after the same update.
-        end_now = self._end_now if self.workers.count == 1 else None
-        with stop_requested(end_now) as self._stop:
+        with stop_requested() as self._stop:
             if self.schedule.owes_evaluation(state):
                 state = self._evaluate(state)
             while not self._ends(state):
@@ -103,17 +83,16 @@ class TrainLoop:
             self._stop_at = state.step
             return state
         for source, target, capacity in batches:
-            self._state = state
             result = self.step(state.step, source, target, capacity, self._stop())
             # The device computes on meanwhile: the result that is read is the previous one.
             self._read_last_update()
             tokens = self.batches.count_tokens(state.epoch, state.batch)
             computed = self.step.micro_batches * int(capacity.numpy().sum())
-            self._unread = _Update(state, result, tokens, computed)
+            self._unread = state, result, tokens, computed
             state = state.after_update()
             if self.schedule.evaluates(state.step):
                 state = self._evaluate(state)
-            if self.checkpoints.is_due(state.step):
+            if state.step % self.checkpoints.settings.every_steps == 0:
                 self._save(state)
             if self._ends(state):
                 return state
@@ -136,10 +115,7 @@ class TrainLoop:
         self._read_last_update()
         began = time.monotonic()
         share = None
-        self._state = state.awaiting_evaluation()
-        # The average is in the place of the weights.
-        saving = self._saving if self.step.average.values else contextlib.nullcontext()
-        with self.log.evaluating(), saving, self.step.average.in_place():
+        with self.log.evaluating(), self.step.average.in_place():
             with contextlib.suppress(Interrupted), self._stop.interrupting():
                 share = self.evaluation.share()
             shares = self.workers.gather(share)
@@ -151,33 +127,14 @@ class TrainLoop:
         self.log.evaluation(state.step, scores, time.monotonic() - began)
         evaluated = state.after_evaluation(scores, self.schedule.criterion)
         if not evaluated.stale:
-            with self._saving:
-                self.checkpoints.save_best(evaluated)
-        self._state = evaluated
+            self.checkpoints.save_best(evaluated)
         return evaluated
 
     def _save(self, state: RunState) -> None:
         self._read_last_update()
         # The updates before a checkpoint are not made again, so they have to be reported first.
         self.log.flush()
-        with self._saving:
-            self.checkpoints.save(state)
-            self._state = state
-
-    def _end_now(self) -> None:
-        """Saves the state before the update under way, which has taken too long.
-
-        Another thread calls it, then ends the process. The main thread saves nothing more.
-        """
-        self._saving.acquire()
-        self.step.apply.stop()
-        state = self._state
-        if int(self.step.optimizer.iterations) > state.step:
-            state = state.after_update()
-        self._read_last_update()
-        self.log.flush()
         self.checkpoints.save(state)
-        _log_stop(state)
 
     def _read_last_update(self) -> None:
         """Reads the result of the last update and reports it, once."""
@@ -213,9 +170,5 @@ class TrainLoop:
         if is_unfinished and self._is_stopped(state):
             # A worker that was stopped by another's signal reports SIGTERM.
             self.stopped_by = self._stop.number or signal.SIGTERM
-            _log_stop(state)
-
-
-def _log_stop(state: RunState) -> None:
-    where = "train: stopped by a signal after step %d; the same command goes on from there"
-    logging.info(where, state.step)
+            where = "train: stopped by a signal after step %d; the same command goes on from there"
+            logging.info(where, state.step)

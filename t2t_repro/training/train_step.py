@@ -9,46 +9,24 @@ compiles.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import gin
 import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.config.values import Count, validated
 from t2t_repro.data.batch_shapes import BatchShape, capacity_needed
 from t2t_repro.errors import UserError
-from t2t_repro.model.loss import CrossEntropy, LossSums
+from t2t_repro.model.loss import LossSums
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.training.devices import own_replicas
 from t2t_repro.training.fine_tuning import updated_weights
 from t2t_repro.training.gradients import MicroBatchGradients
-from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
+from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import SummedUpdate
-
-
-@gin.configurable("TrainStep")
-@validated
-@dataclass(frozen=True)
-class StepSettings:
-    """Settings of the update.
-
-    Attributes:
-        loss: of the decoder's vectors; the paper's by default.
-        micro_batches: how many micro-batches a global batch is cut into, at least; rounded up to a
-            multiple of the number of replicas.
-        frozen: names of the model's parts that the update does not change; see `updated_weights`.
-
-    Raises:
-        UserError: a value is out of range.
-    """
-
-    loss: CrossEntropy = field(default_factory=CrossEntropy)
-    micro_batches: Count = 1
-    frozen: Sequence[str] = ()
+from t2t_repro.training.settings import StepSettings
+from t2t_repro.training.workers import own_replicas
 
 
 class StepResult(NamedTuple):
@@ -82,7 +60,7 @@ class TrainStep:
         settings: of the update.
         seed: of dropout, which is a function of (seed, step, number of the micro-batch).
         jit_compile: whether XLA compiles the forward and backward pass.
-        averaging: settings of the moving average of the weights; none by default.
+        decay: of the moving average of the weights; without it there is none.
         strategy: the one in whose scope this was made.
         micro_batches: of a global batch.
         micro_batches_per_replica: those that each replica computes, one after the other.
@@ -90,12 +68,7 @@ class TrainStep:
         micro_batch_gradients: computes the gradients of a micro-batch.
         average: of the weights, which follows every update.
         updated: the variables that an update changes.
-        frozen: the parts that it does not change.
         apply: updates the weights, once the gradients are summed.
-
-    Raises:
-        UserError: the optimizer does more than update, the model has no such part to freeze, or no
-            other part.
     """
 
     model: Transformer
@@ -103,7 +76,7 @@ class TrainStep:
     settings: StepSettings
     seed: int
     jit_compile: bool = False
-    averaging: MovingAverageSettings | None = None
+    decay: float | None = None
 
     def __post_init__(self) -> None:
         self.strategy = tf.distribute.get_strategy()
@@ -112,16 +85,13 @@ class TrainStep:
         self.micro_batches = per_replica * replicas
         own = own_replicas(self.strategy)
         self.own_micro_batches = range(own.start * per_replica, own.stop * per_replica)
-        self.frozen = self.settings.frozen
-        self.updated = updated_weights(self.model, self.frozen)
+        self.updated = updated_weights(self.model, self.settings.frozen)
         self.optimizer.build(self.updated)
         self.micro_batch_gradients = MicroBatchGradients(
             self.model, self.settings.loss, self.seed, self.jit_compile, self.updated
         )
         # Of all weights: who loads a checkpoint need not know what was frozen.
-        self.average = MovingAverage(
-            self.model.trainable_variables, self.averaging or MovingAverageSettings(None)
-        )
+        self.average = MovingAverage(self.model.trainable_variables, self.decay)
         self.apply = SummedUpdate(self.optimizer, self.updated, self.average)
         batch = [tf.TensorSpec([len(self.own_micro_batches), None, None], tf.int32)] * 2
         capacity = tf.TensorSpec([2], tf.int32)
@@ -129,8 +99,10 @@ class TrainStep:
         self._update_all = tf.function(
             self._update, input_signature=[step, *batch, capacity, vote], autograph=False
         )
-        one = [tf.TensorSpec([1, None, None], tf.int32)] * 2
-        self._try_all = tf.function(self._try, input_signature=[*one, capacity], autograph=False)
+        micro_batch = [tf.TensorSpec([1, None, None], tf.int32)] * 2
+        self._try_all = tf.function(
+            self._try, input_signature=[*micro_batch, capacity], autograph=False
+        )
 
     def __call__(
         self,
@@ -218,9 +190,6 @@ class TrainStep:
 
         Args:
             shapes: of the micro-batches.
-
-        Raises:
-            UserError: a shape does not fit in memory.
         """
         for number, shape in enumerate(shapes, start=1):
             size = f"{shape.rows} x {shape.lengths[0]}, {shape.lengths[1]}"

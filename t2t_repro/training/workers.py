@@ -1,4 +1,4 @@
-"""Several processes, on one machine or many, that train one model together.
+"""The devices of a process, and several processes that train one model together.
 
 TF_CONFIG or Slurm names them, TensorFlow connects them and notices when one is lost.
 """
@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
-import gin
-import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -106,11 +104,7 @@ class Workers:
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Runs the block on the chief, then on the others, which wait for it.
-
-        Raises:
-            UserError: what the chief raises in the block, on every worker.
-        """
+        """Runs the block on the chief, then on the others; a UserError of the chief ends all."""
         if not self.is_chief and (failure := self.gather(None)[0]):
             raise UserError(failure)
         try:
@@ -129,9 +123,6 @@ class Workers:
             what: names the value in the error.
             value: of this worker, as JSON can hold it. Of a list, the error shows what differs.
             hint: what to do where values differ.
-
-        Raises:
-            UserError: on every worker, if the values differ.
         """
         values = self.gather(value)
         first = values[0]
@@ -142,30 +133,19 @@ class Workers:
                     f"{_without(first, other)}: {hint}."
                 )
 
-    def check_same_run(self, directory: ModelDirectory) -> None:
-        """Compares programs, devices, configurations and model directories of all workers.
-
-        Raises:
-            UserError: on every worker, if they differ.
-        """
-        versions = [
-            f"t2t_repro {version('t2t_repro')}",
-            f"tensorflow {tf.__version__}",
-            f"keras {keras.__version__}",
-        ]
+    def check_same_run(self, directory: ModelDirectory, config: str) -> None:
+        """Compares programs, devices, configurations and model directories of all workers."""
+        versions = [f"{name} {version(name)}" for name in ("t2t_repro", "tensorflow", "keras")]
         self.check_same("the versions", versions, "install the same on all machines")
         gpus = len(tf.config.list_physical_devices("GPU"))
         self.check_same("this many GPUs:", gpus, "give all workers as many (see nvidia-smi)")
-        self.check_same("the configuration", gin.config_str().splitlines())
+        self.check_same("the configuration", config.splitlines())
         newest = CheckpointFolder(directory.checkpoints).steps()[-1:]
         self.check_same("a --model_dir with the newest checkpoint", newest)
 
     def _connect(self) -> None:
-        logging.info(
-            "worker %d (of 0 to %d) waits for the others; worker 0 writes the log",
-            self.index,
-            self.count - 1,
-        )
+        who = f"worker {self.index} (of 0 to {self.count - 1})"
+        logging.info("%s waits for the others; worker 0 writes the log", who)
         if not self.is_chief:
             logging.set_verbosity(logging.ERROR)
         # It describes the cluster at length.
@@ -204,12 +184,41 @@ class Workers:
         return np.asarray(gathered)
 
 
-def find_workers() -> Workers:
-    """Finds the workers that TF_CONFIG, or else Slurm's `srun`, names; this process if neither.
+def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
+    """Chooses the strategy of a single worker; several have `Workers.strategy`.
 
-    Raises:
-        UserError: TF_CONFIG cannot be used.
+    It has a replica per visible GPU (see CUDA_VISIBLE_DEVICES). Without a GPU it has the CPU, which
+    can be split into logical devices to try out several replicas.
+
+    Args:
+        cpu_replicas: number of logical devices that the CPU is split into.
+
+    Returns:
+        a MirroredStrategy; TensorFlow's default one for a single device.
     """
+    gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
+    if len(gpus) > 1:
+        return tf.distribute.MirroredStrategy([gpu.name for gpu in gpus])
+    if gpus or cpu_replicas == 1:
+        return tf.distribute.get_strategy()
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_replicas
+    )
+    return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(cpu_replicas)])
+
+
+def own_replicas(strategy: tf.distribute.Strategy) -> range:
+    """Returns the numbers of this process's replicas among those of all workers."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return range(strategy.num_replicas_in_sync)
+    resolver = strategy.cluster_resolver
+    share = strategy.num_replicas_in_sync // resolver.cluster_spec().num_tasks("worker")
+    return range(resolver.task_id * share, (resolver.task_id + 1) * share)
+
+
+def find_workers() -> Workers:
+    """Finds the workers that TF_CONFIG, or else Slurm's `srun`, names; this process if neither."""
     if os.environ.get("TF_CONFIG"):
         return _of_tf_config()
     if os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
@@ -236,7 +245,7 @@ def _of_tf_config() -> Workers:
 def _of_slurm() -> Workers:
     # Two jobs may have tasks on one machine.
     port = 12_000 + int(os.environ["SLURM_JOB_ID"]) % 20_000
-    # As many GPUs as tasks keep it from counting GPUs; it does not assign them.
+    # Setting gpus_per_node to the task count stops the resolver from probing GPUs.
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
     resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
         port_base=port, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False

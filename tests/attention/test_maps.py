@@ -1,4 +1,4 @@
-"""The weights against a plain forward pass of one sentence at a time, and what they are named."""
+"""The weights against those of queries and keys in NumPy, and what they are named."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ from t2t_repro.attention.maps import (
     collect_weights,
 )
 from t2t_repro.errors import UserError
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model import attention
+from t2t_repro.model.attention import attention_weights
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
@@ -30,95 +32,38 @@ def small_model(vocab=VOCAB, neighbourhood=None, dtype="float32", **options):
     return randomize(Transformer(vocab, 3, config, dtype=dtype, **sizes))
 
 
-class PlainSentence:
-    """A Transformer's forward pass in NumPy, without a batch: so without any padding."""
-
-    def __init__(self, model, source, target):
-        self.normalization = model.config.normalization
-        self.weights: dict[str, list[np.ndarray]] = {"encoder": [], "decoder": [], "cross": []}
-        near = model.neighbourhood // 2 if model.neighbourhood else 99
-        distance = np.subtract.outer(*[np.arange(20)] * 2)
-        x = model.embed_source(source[None]).numpy()[0]
-        allowed = abs(distance[: len(x), : len(x)]) <= near
-        for layer in model.encoder.layers:
-            x = self.attend("encoder", layer.around_self_attention, layer.self_attention, x, x,
-                            allowed)  # fmt: skip
-            x = self.feed_forward(layer, x)
-        final = model.encoder.final_norm
-        memory = reference.layer_norm(x, *arrays(final)) if final else x
-        x = model.embed_target(target[None]).numpy()[0]
-        allowed = (distance >= 0) & (distance <= near)
-        allowed = allowed[: len(x), : len(x)]
-        for layer in model.decoder.layers:
-            x = self.attend("decoder", layer.around_self_attention, layer.self_attention, x, x,
-                            allowed)  # fmt: skip
-            x = self.attend("cross", layer.around_memory_attention, layer.memory_attention, x,
-                            memory, np.ones((len(x), len(memory)), bool))  # fmt: skip
-            x = self.feed_forward(layer, x)
-
-    def attend(self, kind, around, attention, x, memory, allowed):
-        is_self = memory is x
-
-        def sublayer(y):
-            keys = y if is_self else memory
-            self.weights[kind].append(head_weights(attention, y, keys, allowed))
-            return reference.multi_head_attention(attention, y, keys, allowed)
-
-        return self.around(around, sublayer, x)
-
-    def feed_forward(self, layer, x):
-        w_1, b_1, w_2, b_2 = arrays(layer.feed_forward)
-
-        def sublayer(y):
-            return np.maximum(y @ w_1 + b_1, 0) @ w_2 + b_2
-
-        return self.around(layer.around_feed_forward, sublayer, x)
-
-    def around(self, connection, sublayer, x):
-        def norm(y):
-            return reference.layer_norm(y, *arrays(connection.norm))
-
-        if self.normalization == "pre":
-            return x + sublayer(norm(x))
-        return norm(x + sublayer(x))
-
-
-def arrays(layer):
-    return [weight.numpy() for weight in layer.weights]
-
-
-def head_weights(attention, query, memory, allowed):
-    """softmax(Q K^T / sqrt(d_k)), a head after the other: [heads, queries, keys]."""
-    w_q, w_k, *_ = arrays(attention)
-    heads = []
-    for h in range(attention.num_heads):
-        of_head = slice(h * attention.d_k, (h + 1) * attention.d_k)
-        scores = (query @ w_q[:, of_head]) @ (memory @ w_k[:, of_head]).T
-        heads.append(reference.softmax(np.where(allowed, scores / np.sqrt(attention.d_k), -np.inf)))
-    return np.stack(heads)
-
-
 @pytest.mark.parametrize(
     "options",
     [{}, {"normalization": "pre"}, {"neighbourhood": 2}],
     ids=lambda options: " ".join(options) or "paper",
 )
-def test_every_layer_s_weights_are_those_of_a_plain_forward_pass(options):
+def test_every_layer_s_weights_are_the_softmax_of_its_queries_and_keys(options, monkeypatch):
     model = small_model(**options)
+    heads = []
+
+    def record(queries, keys, mask):
+        heads.append((queries.numpy(), keys.numpy()))
+        return attention_weights(queries, keys, mask)
+
+    monkeypatch.setattr(attention, "attention_weights", record)
     found = collect_weights(model, SOURCE, TARGET)
-    assert found.encoder.shape == (LAYERS["encoder"], 3, HEADS, 6, 6)
-    assert found.decoder.shape == (LAYERS["decoder"], 3, HEADS, 5, 5)
-    assert found.cross.shape == (LAYERS["cross"], 3, HEADS, 5, 6)
-    for b, (source, target) in enumerate(zip(SOURCE, TARGET, strict=True)):
-        plain = PlainSentence(model, source[source != 0], target[target != 0])
-        for kind, expected in plain.weights.items():
-            *_, queries, keys = np.shape(expected)
-            ours = getattr(found, kind)[:, b, :, :queries]
-            np.testing.assert_allclose(ours[..., :keys], expected, atol=1e-5, err_msg=kind)
-            # Nobody attends to padding, nor to what is not written yet.
-            np.testing.assert_array_equal(ours[..., keys:], 0)
-            if kind == "decoder":
-                np.testing.assert_array_equal(np.triu(ours, 1), 0)
+    near = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) <= 1
+    near |= "neighbourhood" not in options
+    of_kind = {"encoder": heads[:3], "decoder": heads[3::2], "cross": heads[4::2]}
+    for b, (source, target) in enumerate(zip(SOURCE != 0, TARGET != 0, strict=True)):
+        allowed = {
+            "encoder": (source & near)[source],
+            "decoder": np.tril(near[:5, :5])[target],
+            "cross": np.broadcast_to(source, (target.sum(), 6)),
+        }
+        for kind, may_see in allowed.items():
+            assert len(getattr(found, kind)) == LAYERS[kind]
+            for of_layer, weights in zip(of_kind[kind], getattr(found, kind), strict=True):
+                queries, keys = (x[b] for x in of_layer)
+                scores = queries @ keys.transpose(0, 2, 1) / np.sqrt(keys.shape[-1])
+                scores = np.where(may_see, scores[:, : len(may_see)], -np.inf)
+                expected = reference.softmax(scores)
+                np.testing.assert_allclose(weights[b, :, : len(may_see)], expected, atol=1e-5)
 
 
 def test_half_precision_gives_the_same_map_in_float32():
@@ -151,9 +96,9 @@ def test_maps_name_what_is_predicted_and_what_is_read(model, subwords):
     assert (encoder.queries, encoder.keys) == (source, source)
     assert (decoder.queries, decoder.keys) == (target, [START, "a", "tree"])
     assert (cross.queries, cross.keys) == (target, source)
-    for attention in (encoder, decoder, cross):
-        shape = (LAYERS[attention.kind], HEADS, len(attention.queries), len(attention.keys))
-        assert attention.weights.shape == shape
+    for each in (encoder, decoder, cross):
+        shape = (LAYERS[each.kind], HEADS, len(each.queries), len(each.keys))
+        assert each.weights.shape == shape
     # At first there is nothing to read but <START>.
     first = decoder.weights[:, :, 0]
     np.testing.assert_array_equal(first, [[[1, 0, 0]] * HEADS] * LAYERS["decoder"])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attention_images import overview
-from t2t_repro.attention.maps import AttentionMap
-from t2t_repro.attention.pictures import check_matplotlib, layer_picture
+from t2t_repro.attention.maps import AttentionMap, check_matplotlib, layer_picture
 from t2t_repro.errors import UserError
 
 WORDS = [r"$\frac{$", "$x$", "<b>", "a" * 50, "Ω"]

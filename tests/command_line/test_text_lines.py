@@ -1,32 +1,160 @@
-"""The prompt at a terminal."""
+"""Texts are worked on block by block; a stopped command goes on where it was; the prompt."""
 
-import os
-import pty
-import re
 import sys
+from contextlib import suppress
+from io import BufferedReader, BytesIO, TextIOWrapper
 
 import pytest
 
-from tests.processes import CHECKOUT
+from t2t_repro.command_line import text_lines
+from t2t_repro.command_line.text_lines import converse, count_lines, read_blocks, work_in_blocks
+from t2t_repro.data.line_files import COMPRESSED
+from t2t_repro.errors import UserError
 
-CONVERSATION = """
-from t2t_repro.command_line.text_lines import converse
-converse(lambda lines: iter([f"<{line}>" for line in lines]))
-"""
+LINES = ["a", "", "b c", "\u2028d\x85", "e\r", "ä", "{}"]
+SETTINGS = {"--n_best": 1, "the weights": ["12"]}
 
 
-def test_the_arrow_keys_bring_back_earlier_lines():
-    pytest.importorskip("readline")
-    child, terminal = pty.fork()
-    if not child:
-        os.environ["PYTHONPATH"] = str(CHECKOUT)
-        os.execv(sys.executable, [sys.executable, "-c", CONVERSATION])
-    os.write(terminal, b"one\ntwo\n\x1b[A\x1b[A\n\n")
-    said = b""
-    while True:
-        try:
-            said += os.read(terminal, 1024)
-        except OSError:
-            break
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert re.findall(rb"<(.*?)>", said.replace(b"source> ", b"")) == [b"one", b"two", b"one"]
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(text_lines, "_LINES", 2)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_bytes("".join(f"{line}\n" for line in LINES).encode())
+    return tmp_path
+
+
+def upper(block):
+    """An output with a line a line, and one with a line for each but the blank ones."""
+    lines = block.texts["input"]
+    return {"output": [x.upper() for x in lines], "more": [f"{x}!" for x in lines if x]}
+
+
+def write(work=upper, settings=SETTINGS, source="in"):
+    outputs = {"output": "out", "more": "more"}
+    work_in_blocks("upper", {"input": source}, outputs, lambda: settings, work)
+
+
+def stopped_after(blocks):
+    """Work that is stopped after some blocks, as by Ctrl-C."""
+    left = iter(range(blocks))
+
+    def work(block):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return upper(block)
+
+    return work
+
+
+def assert_written(folder, lines=tuple(LINES)):
+    lines = [line.removesuffix("\r") for line in lines]
+    expected = {"out": [x.upper() for x in lines], "more": [f"{x}!" for x in lines if x]}
+    for name, of_file in expected.items():
+        assert (folder / name).read_bytes() == "".join(f"{x}\n" for x in of_file).encode()
+    assert sorted(path.name for path in folder.iterdir()) == ["in", "more", "out"]
+
+
+def test_it_goes_on_after_the_blocks_that_are_there(folder):
+    write()
+    assert_written(folder)
+    (folder / "out").write_text("of before\n")
+    with pytest.raises(KeyboardInterrupt):
+        write(stopped_after(2))
+    assert (folder / "out").read_text() == "of before\n"
+    seen = []
+
+    def work(block):
+        seen.append(block.first)
+        return upper(block)
+
+    write(work)
+    assert seen == [5, 7]
+    assert_written(folder)
+
+
+def test_it_goes_on_after_half_a_line(folder):
+    with pytest.raises(KeyboardInterrupt):
+        write(stopped_after(2))
+    whole = (folder / "out.partial").read_bytes()
+    for left in range(len(whole.splitlines()[0]) + 1, len(whole), 7):
+        (folder / "out.partial").write_bytes(whole[:left])
+        write()
+        assert_written(folder)
+
+
+def test_an_output_is_compressed_as_its_name_says_also_after_a_stop(folder):
+    for suffix, opened in COMPRESSED.items():
+        outputs = {"output": f"out{suffix}", "more": "more"}
+        for work in (stopped_after(2), upper):
+            with suppress(KeyboardInterrupt):
+                work_in_blocks("upper", {"input": "in"}, outputs, lambda: SETTINGS, work)
+        with opened(f"out{suffix}", "rt", encoding="utf-8", newline="\n") as file:
+            assert [line.rstrip("\n") for line in file] == [x.strip("\r").upper() for x in LINES]
+
+
+def test_an_empty_input_has_an_empty_output(folder):
+    (folder / "in").write_text("")
+    write()
+    assert_written(folder, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"settings": SETTINGS | {"--n_best": 2}}, "--n_best"),
+        ({"source": "other"}, "the input"),
+        ({"source": "shorter"}, "the input"),
+    ],
+)
+def test_another_command_is_refused(folder, change, said):
+    (folder / "other").write_text("a\n\nB c\n")
+    (folder / "shorter").write_text("a\n\n")
+    with pytest.raises(KeyboardInterrupt):
+        write(stopped_after(2))
+    before = (folder / "out.partial").read_bytes()
+    with pytest.raises(UserError, match=rf"out\.partial was begun with .*{said}.*delete"):
+        write(**change)
+    assert (folder / "out.partial").read_bytes() == before
+
+
+def test_two_commands_do_not_write_the_same_file(folder):
+    def work(block):
+        with pytest.raises(UserError, match="--output=out is in use by process"):
+            write()
+        return upper(block)
+
+    write(work)
+    assert_written(folder)
+
+
+def test_blocks_belong_together_line_by_line_and_are_bounded(folder, monkeypatch):
+    monkeypatch.setattr(text_lines, "_CHARACTERS", 3)
+    (folder / "b").write_text("1234\n5\n6\n7\n8\n9\n0\n")
+    blocks = list(read_blocks({"input": "in", "b": "b"}))
+    assert [(block.first, len(block.texts["b"])) for block in blocks] == [
+        *((1, 1), (2, 2), (4, 1), (5, 2), (7, 1))
+    ]
+    assert "".join(line for block in blocks for line in block.texts["b"]) == "1234567890"
+
+
+def test_unequal_inputs_are_refused_before_the_work(folder, monkeypatch):
+    (folder / "b").write_text("1\n2\n")
+    inputs: dict[str, str | None] = {"input": "in", "prefix": "b"}
+    with pytest.raises(UserError, match="--input=in has 7 lines, --prefix=b has 2 lines"):
+        count_lines(inputs)
+    # Standard input cannot be counted before.
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BufferedReader(BytesIO(b"1\n2\n3\n"))))
+    inputs["input"] = None
+    with pytest.raises(UserError, match="--prefix=b has 2 lines"):
+        work_in_blocks("", inputs, {"output": None}, dict, lambda block: {"output": []})
+
+
+def test_the_prompt_translates_line_by_line(monkeypatch, capsys):
+    lines = iter(["one", "two", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    converse(lambda lines: [f"<{line}>" for line in lines])
+    assert capsys.readouterr().out == "<one>\n<two>\n"

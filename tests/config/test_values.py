@@ -17,7 +17,7 @@ from t2t_repro.config.values import (
     fits,
     validated,
 )
-from t2t_repro.data.batches import BatchSettings
+from t2t_repro.data.batch_shapes import BatchSettings
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.errors import UserError
 

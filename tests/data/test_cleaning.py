@@ -19,11 +19,6 @@ def run(pairs, rules=DEFAULT, held_out=()):
     return kept, +report
 
 
-@pytest.mark.parametrize("pair", [("", "b"), ("a", ""), (" \t\u2003", "b"), ("", "")])
-def test_a_blank_side_is_dropped_whatever_the_rules(pair):
-    assert run([pair], PLAIN) == ([], {"empty_side": 1})
-
-
 def test_length_limit_is_inclusive_and_holds_for_either_side():
     rules = Cleaning(max_words=3)
     assert run([("a b c", "d e f")], rules)[1] == {"kept": 1}

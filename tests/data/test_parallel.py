@@ -34,20 +34,20 @@ def has_imported_tensorflow(number):
 
 
 def test_results_come_in_order_from_other_processes():
-    results = list(map_in_order(late_if_even, range(12), workers=2))
+    results = list(map_in_order(late_if_even, range(12), 2, "prepare.workers"))
     assert [number for number, _ in results] == list(range(12))
     assert os.getpid() not in {process for _, process in results}
 
 
 @pytest.mark.parametrize(("count", "workers"), [(4, 2), (12, 1), (0, 2)])
 def test_few_blocks_or_one_worker_need_no_other_process(count, workers):
-    results = list(map_in_order(late_if_even, range(count), workers))
+    results = list(map_in_order(late_if_even, range(count), workers, "prepare.workers"))
     assert results == [(number, os.getpid()) for number in range(count)]
 
 
 def test_blocks_are_read_a_few_ahead_only():
     blocks = iter(range(8, 1000))
-    results = map_in_order(refuse_seven, blocks, workers=2)
+    results = map_in_order(refuse_seven, blocks, 2, "prepare.workers")
     assert next(results) == 8
     assert next(blocks) < 18
 
@@ -61,13 +61,13 @@ def test_blocks_are_read_a_few_ahead_only():
 )
 def test_errors_of_a_worker_reach_the_caller(function, error):
     with pytest.raises(type(error), match=str(error)):
-        list(map_in_order(function, range(1000), workers=2))
+        list(map_in_order(function, range(1000), 2, "prepare.workers"))
 
 
 def test_workers_do_not_import_tensorflow():
     import tensorflow  # noqa: F401
 
-    assert not any(map_in_order(has_imported_tensorflow, range(6), workers=2))
+    assert not any(map_in_order(has_imported_tensorflow, range(6), 2, ""))
 
 
 def test_workers_end_with_a_process_that_is_killed(tmp_path):
@@ -76,7 +76,7 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path):
         "from tests.data.test_parallel import late_if_even\n"
         "from t2t_repro.data.parallel import map_in_order\n"
         "if __name__ == '__main__':\n"
-        "    for _, process in map_in_order(late_if_even, iter(int, 1), 2):\n"
+        "    for _, process in map_in_order(late_if_even, iter(int, 1), 2, ''):\n"
         "        print(process, flush=True)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

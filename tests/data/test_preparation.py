@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from t2t_repro.data import clean_text, preparation
-from t2t_repro.data.clean_text import CleanText
+from t2t_repro.data import prepared, stages
 from t2t_repro.data.cleaning import REASONS, Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.prepared import CleanText
+from t2t_repro.data.stages import prepare
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import SubwordTraining
+from tests.data.corpora.test_noised_source import Pairs
 from tests.token_stores import read_pair
 from text_variants import TextVariants
 
@@ -69,18 +71,18 @@ def repetitive(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(repetitive, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    return repetitive.run(folder / "data"), contents(folder / "data")
+    return prepare(repetitive, folder / "data"), contents(folder / "data")
 
 
 def set_block_size(patch, pairs):
-    patch.setattr(clean_text, "PAIRS_IN_BLOCK", pairs)
-    patch.setattr(preparation, "PAIRS_IN_BLOCK", pairs)
+    for module in (prepared, stages):
+        patch.setattr(module, "PAIRS_IN_BLOCK", pairs)
 
 
 def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
     train = pairs_of(60, 1) + ODD_PAIRS
     corpus = corpus_of(tmp_path, train, dev=pairs_of(5, 2) + ODD_PAIRS[:1])
-    data = Preparation(corpus, Cleaning(drop_held_out=False), SUBWORDS).run(tmp_path / "data")
+    data = prepare(Preparation(corpus, Cleaning(drop_held_out=False), SUBWORDS), tmp_path / "data")
     assert data.splits == ("train", "dev", "test")
     assert list(zip(*data.text("train"), strict=True)) == train
     for split in data.splits:
@@ -94,7 +96,9 @@ def test_lines_that_subwords_change_are_counted(tmp_path, caplog):
     odd = [("½ tree", "½，x"), ("a²", "b"), ("e\u0301", "x\u00a0y  z")]
     subwords = SubwordTraining(310, normalization="nmt_nfkc")
     with caplog.at_level("INFO", logger="absl"):
-        Preparation(corpus_of(tmp_path, pairs_of(60, 1) + odd), subwords=subwords).run(tmp_path)
+        prepare(
+            Preparation(corpus_of(tmp_path, pairs_of(60, 1) + odd), subwords=subwords), tmp_path
+        )
     changes = [line for line in caplog.messages if "subwords change" in line]
     assert ["train: " in line for line in changes] == [True, True]
     assert "2 source lines" in changes[0]
@@ -117,7 +121,7 @@ def test_the_manifest_counts_every_dropped_pair_by_reason(tmp_path):
     ]
     corpus = corpus_of(tmp_path, kept + dropped, dev=dev)
     subwords = SubwordTraining(vocab_size=280, character_coverage=0.98)
-    data = Preparation(corpus, Cleaning(max_words=30), subwords, 64).run(tmp_path / "data")
+    data = prepare(Preparation(corpus, Cleaning(max_words=30), subwords, 64), tmp_path / "data")
     counts = json.loads((data.directory / "manifest.json").read_text())["cleaning"]
     expected = dict.fromkeys(REASONS, 1) | {"empty_side": 2, "held_out_overlap": 2, "duplicate": 2}
     assert counts["train"] == expected | {"kept": 60}
@@ -130,7 +134,7 @@ def test_blocks_and_workers_change_no_byte(repetitive, whole, tmp_path, monkeypa
     data, expected = whole
     assert 100 < len(data.store("train")) < len(data.text("train")[0])
     set_block_size(monkeypatch, 7)
-    dataclasses.replace(repetitive, workers=2).run(tmp_path / "data")
+    prepare(dataclasses.replace(repetitive, workers=2), tmp_path / "data")
     assert contents(tmp_path / "data") == expected
 
 
@@ -141,7 +145,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("stage", ["train.text", "subwords", "train.tokens", "rename"])
 def test_killed_at_the_end_of_a_stage(repetitive, whole, tmp_path, monkeypatch, stage):
     """Complete stages are kept, the interrupted one is made again, with the same bytes."""
-    write_json = preparation.write_json
+    write_json = stages.write_json
 
     def die(path, value):
         if path.stem == stage:
@@ -152,24 +156,24 @@ def test_killed_at_the_end_of_a_stage(repetitive, whole, tmp_path, monkeypatch, 
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(preparation, "write_json", die)
+        patch.setattr(stages, "write_json", die)
         if stage == "rename":
             patch.setattr("pathlib.Path.rename", die_at_rename)
         with pytest.raises(Killed):
-            repetitive.run(tmp_path / "data")
+            prepare(repetitive, tmp_path / "data")
     assert not (tmp_path / "data" / "prepared").exists()
     if stage != "train.text":
         monkeypatch.setattr(CleanText, "write", None)
     if stage in ("train.tokens", "rename"):
         monkeypatch.setattr(SubwordTraining, "train", None)
-    repetitive.run(tmp_path / "data")
+    prepare(repetitive, tmp_path / "data")
     assert contents(tmp_path / "data") == whole[1]
 
 
 @pytest.mark.parametrize("stage", ["cleaning", "encoding"])
 def test_killed_within_a_stage(repetitive, whole, tmp_path, monkeypatch, stage):
     set_block_size(monkeypatch, 7)
-    advance = preparation.Progress.advance
+    advance = stages.Progress.advance
     count = iter(range(10**6))
 
     def die(progress, pairs):
@@ -178,28 +182,28 @@ def test_killed_within_a_stage(repetitive, whole, tmp_path, monkeypatch, stage):
         advance(progress, pairs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(preparation.Progress, "advance", die)
+        patch.setattr(stages.Progress, "advance", die)
         with pytest.raises(Killed):
-            repetitive.run(tmp_path / "data")
-    repetitive.run(tmp_path / "data")
+            prepare(repetitive, tmp_path / "data")
+    prepare(repetitive, tmp_path / "data")
     assert contents(tmp_path / "data") == whole[1]
 
 
 def test_leftovers_of_other_settings_are_not_used(repetitive, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(preparation._Stages, "_encode", None)
+        patch.setattr(stages.Stages, "_encode", None)
         with pytest.raises(TypeError):
-            repetitive.run(tmp_path / "data")
+            prepare(repetitive, tmp_path / "data")
     other = dataclasses.replace(repetitive, cleaning=Cleaning(drop_duplicates=False))
-    other.run(tmp_path / "data")
-    other.run(tmp_path / "fresh")
+    prepare(other, tmp_path / "data")
+    prepare(other, tmp_path / "fresh")
     assert contents(tmp_path / "data") == contents(tmp_path / "fresh")
 
 
 def test_a_second_call_writes_nothing(repetitive, whole, monkeypatch):
     data, expected = whole
-    monkeypatch.setattr(preparation, "write_json", None)
-    again = repetitive.run(data.directory.parent)
+    monkeypatch.setattr(stages, "write_json", None)
+    again = prepare(repetitive, data.directory.parent)
     assert again.checksum == data.checksum
     assert contents(data.directory.parent) == expected
 
@@ -216,55 +220,24 @@ def test_a_second_call_writes_nothing(repetitive, whole, monkeypatch):
 def test_data_of_other_settings_are_refused(repetitive, whole, name, value):
     data, expected = whole
     with pytest.raises(UserError, match=f"was made with {name}"):
-        dataclasses.replace(repetitive, **{name: value}).run(data.directory.parent)
+        prepare(dataclasses.replace(repetitive, **{name: value}), data.directory.parent)
     assert contents(data.directory.parent) == expected
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"subwords": dataclasses.replace(SUBWORDS, vocab_size=5000)},
-            "^SubwordTraining.vocab_size is 5000",
-        ),
-        (
-            {"max_length": 2},
-            "'train' has no sentence pairs .*over long subwords 1.*max_length",
-        ),
-    ],
-)
-def test_settings_that_fail_leave_no_data(repetitive, tmp_path, change, message):
-    with pytest.raises(UserError, match=message):
-        dataclasses.replace(repetitive, **change).run(tmp_path)
+def test_settings_that_leave_nothing_leave_no_data(repetitive, tmp_path):
+    with pytest.raises(UserError, match=r"'train' has no .*over long subwords 1.*max_length"):
+        prepare(dataclasses.replace(repetitive, max_length=2), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".prepared.partial"]
 
 
 def test_two_processes_that_prepare_the_same_wait_for_each_other(repetitive, whole, tmp_path):
     with ThreadPoolExecutor(4) as pool:
-        for made in pool.map(lambda _: repetitive.run(tmp_path / "data"), range(4)):
+        for made in pool.map(lambda _: prepare(repetitive, tmp_path / "data"), range(4)):
             assert made.checksum == whole[0].checksum
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
 
 
-class OwnCorpus:
-    """A user's corpus that yields an object which may not be a pair."""
-
-    splits: tuple[str, ...] = ("train", "dev")
-
-    def __init__(self, item):
-        self._item = item
-
-    def describe(self):
-        return {"corpus": "OwnCorpus"}
-
-    def prepare(self, download_dir):
-        pass
-
-    def read(self, split, download_dir):
-        yield from [self._item] if split == "dev" else pairs_of(3, 1)
-
-
 @pytest.mark.parametrize("item", [3, ("a",), ("a", "b\nc")])
 def test_items_that_are_not_pairs_of_lines_are_shown(tmp_path, item):
-    with pytest.raises(UserError, match=r"OwnCorpus\.read yields .* split 'dev'"):
-        Preparation(OwnCorpus(item), subwords=SUBWORDS).run(tmp_path / "data")
+    with pytest.raises(UserError, match=r"Pairs\.read yields .* split 'dev'"):
+        prepare(Preparation(Pairs(item), subwords=SUBWORDS), tmp_path / "data")

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_repro.data.batches import Batches, BatchSettings
+from t2t_repro.data.batch_shapes import BatchSettings
+from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import Mixture, TextFilesCorpus
 from t2t_repro.data.preparation import Preparation
-from t2t_repro.data.prepared import PreparedData, open_data
+from t2t_repro.data.prepared import PreparedData
+from t2t_repro.data.stages import prepare
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import SubwordTraining
 from tests.data.test_preparation import contents, pairs_of, write_pairs
@@ -43,15 +45,15 @@ def mixture_of(folder, **others):
     return Mixture(corpora, **(given | others))
 
 
-def prepare(mixture, folder):
-    return Preparation(mixture, Cleaning(), SUBWORDS, 64, workers=1).run(folder)
+def prepared(mixture, folder):
+    return prepare(Preparation(mixture, Cleaning(), SUBWORDS, 64, workers=1), folder)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mixture")
     mixture = mixture_of(folder)
-    return mixture, prepare(mixture, folder / "data"), folder
+    return mixture, prepared(mixture, folder / "data"), folder
 
 
 def test_every_corpus_is_cleaned_by_itself_and_of_all_held_out_pairs(made):
@@ -90,9 +92,9 @@ def test_other_weights_take_the_same_data_and_other_tags_do_not(made):
     _, data, folder = made
     before = contents(folder / "data")
     for others in ({"weights": {"news": 9, "talks": 1}}, {"weights": None, "temperature": 5.0}):
-        assert prepare(mixture_of(folder, **others), folder / "data").checksum == data.checksum
+        assert prepared(mixture_of(folder, **others), folder / "data").checksum == data.checksum
     with pytest.raises(UserError, match=r"was made with corpus\.tags"):
-        prepare(mixture_of(folder, tags={"news": "<talk>"}), folder / "data")
+        prepared(mixture_of(folder, tags={"news": "<talk>"}), folder / "data")
     assert contents(folder / "data") == before
 
 
@@ -127,7 +129,7 @@ def test_a_corpus_without_pairs_is_named(tmp_path):
     for name, pair in (("repeated", pairs_of(5, 2)[0]), ("long", OTHER_LONG)):
         mixture = Mixture({"a": a, "b": corpus_of(tmp_path, name, [pair])})
         with pytest.raises(UserError, match=r"'train\.b' has no sentence pairs left"):
-            prepare(mixture, tmp_path / name)
+            prepared(mixture, tmp_path / name)
 
 
 @pytest.fixture
@@ -146,8 +148,3 @@ def test_a_damaged_file_is_named(copied, name, how):
         path.write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match=f"{name} .*copy .* again, or delete it"):
         PreparedData(copied)
-
-
-def test_a_data_directory_without_data_says_how_to_make_them(tmp_path):
-    with pytest.raises(UserError, match=r"t2t_repro\.datagen"):
-        open_data(tmp_path)

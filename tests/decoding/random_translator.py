@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.text.training import SubwordTraining

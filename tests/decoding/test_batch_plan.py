@@ -23,7 +23,8 @@ def one_byte(length):
 )
 def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, tokens_per_batch):
     planner = BatchPlanner(tokens_per_batch, workers, 2, one_byte)
-    batches = planner.batches([[5] * length for length in lengths], 10**12)
+    batches, at_once = planner.plan(lengths)
+    assert at_once == workers
 
     def largest(batches):
         return max(
@@ -40,34 +41,38 @@ def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, t
         assert len(group_by_length(widths, budget)) > wanted
 
 
-def test_a_sentence_has_bounded_memory(monkeypatch):
-    needed = 1000 * 9
+@pytest.fixture
+def with_memory(monkeypatch):
+    """Sets the bytes that all workers may take."""
+    return lambda memory: monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * memory)
+
+
+def test_a_sentence_has_bounded_memory(with_memory):
     planner = BatchPlanner(8192, 1, 4, lambda length: 1000 * length)
-    monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * needed)
-    assert planner.memory_for(9) == needed
-    monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * needed - 2)
+    with_memory(9000)
+    assert [list(batch) for batch in planner.plan([9])[0]] == [[0]]
+    with_memory(8999)
     with pytest.raises(UserError, match="9 subwords"):
-        planner.memory_for(9)
+        planner.plan([9])
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_batches_of_all_workers_have_bounded_memory(workers):
+def test_the_batches_of_all_workers_have_bounded_memory(workers, with_memory):
     """However many subwords a configuration asks for, and however long translations may be."""
     planner = BatchPlanner(10**6, workers, 4, lambda length: 1000 * length)
-    memory = int(7.5 * workers * 5000)
-    sources = [[5] * 5] * 100
-    batches = planner.batches(sources, memory)
+    with_memory(int(7.5 * workers * 5000))
+    batches, at_once = planner.plan([5] * 100)
     assert max(map(len, batches)) == 7
     assert sum(map(len, batches)) == 100
-    assert planner.workers_for(batches, sources, memory) == workers
+    assert at_once == workers
 
 
-def test_a_sentence_that_takes_most_of_the_memory_is_decoded_alone():
+def test_a_sentence_that_takes_most_of_the_memory_is_decoded_alone(with_memory):
     planner = BatchPlanner(8192, 3, 4, lambda length: 1000 * length)
-    sources = [[5] * 900, [5] * 300, [5], []]
     needed = 1000 * 900
     for memory, workers in ((needed, 1), (2 * needed, 2), (9 * needed, 3)):
-        batches = planner.batches(sources, memory)
+        with_memory(memory)
+        batches, at_once = planner.plan([900, 300, 1, 0])
         assert batches[-1].tolist() == [0]
-        assert planner.workers_for(batches, sources, memory) == workers
-    assert planner.workers_for([], [], 0) == 1
+        assert at_once == workers
+    assert planner.plan([]) == ([], 3)

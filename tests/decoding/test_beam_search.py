@@ -1,4 +1,4 @@
-"""Beam search against a drawn tree, against enumeration, and against a slow, plain search.
+"""Beam search against enumeration, and against a slow, plain search.
 
 All models here are tables. A prefix is a node of the tree in which the root has the number 0 and
 the child of node n by the id i has the number n·vocab + 1 + i; row n of a table has the log-probs
@@ -14,43 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding import step_loop
-from t2t_repro.decoding.beam_search import BeamSearch, power_penalty, wu_penalty
 from t2t_repro.decoding.search import UNFILLED_SCORE, DecodingConstraints, SearchResult
+from t2t_repro.decoding.settings import BeamSearch, power_penalty, wu_penalty
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-
-WORDS = ["<pad>", "</s>", "a", "b"]
-Tree = dict[str, dict[str, float]]
-
-
-def ids_of(text: str) -> tuple[int, ...]:
-    return tuple(WORDS.index(word) for word in text.split())
 
 
 def child(node, id_, vocab):
     return node * vocab + 1 + id_
-
-
-def table_of(tree: Tree, depth: int) -> np.ndarray:
-    """[nodes, vocab] log-probs; after a prefix that the tree does not list, </s> is certain."""
-    vocab = len(WORDS)
-    probs = np.zeros([sum(vocab**d for d in range(depth)), vocab], np.float32)
-    probs[:, EOS_ID] = 1
-    for prefix, following in tree.items():
-        node = 0
-        for id_ in ids_of(prefix):
-            node = child(node, id_, vocab)
-        assert sum(following.values()) == pytest.approx(1)
-        probs[node] = [following.get(word, 0) for word in WORDS]
-    with np.errstate(divide="ignore"):
-        return np.log(probs)
-
-
-def log_prob(tree: Tree, text: str) -> float:
-    """Walks down the drawn tree and adds the log-probs up."""
-    words = text.split()
-    prefixes = [" ".join(words[:i]) for i in range(len(words))]
-    probs = [tree.get(p, {"</s>": 1.0})[w] for p, w in zip(prefixes, words, strict=True)]
-    return float(np.sum(np.log(probs)))
 
 
 def random_tables(seed: int, batch: int, vocab: int, depth: int) -> np.ndarray:
@@ -178,17 +148,6 @@ def assert_same(result: SearchResult, expected: SearchResult) -> None:
     assert int(result.steps) == int(expected.steps)
 
 
-# A drawn tree. Ids that are not listed have the probability 0.
-
-SHORT_OR_LONG: Tree = {
-    "": {"a": 0.55, "b": 0.45},
-    "a": {"</s>": 0.6, "a": 0.4},
-    "b": {"b": 1.0},
-    "b b": {"b": 1.0},
-    "b b b": {"</s>": 0.65, "a": 0.35},
-}
-
-
 def test_penalties_are_equation_14_and_a_power():
     lengths = np.arange(50)
     wu, power = wu_penalty(tf.range(50), 0.6), power_penalty(tf.range(50), 0.7)
@@ -197,41 +156,30 @@ def test_penalties_are_equation_14_and_a_power():
 
 
 def test_row_stops_when_nothing_alive_can_win():
-    tree = SHORT_OR_LONG
-    result = search(table_of(tree, depth=8), 8, beam_size=2, alpha=0.0)
-    # "a </s>" is finished after 2 steps, but until step 4 "b b b" may still win.
-    assert log_prob(tree, "b b b") > log_prob(tree, "a </s>") > log_prob(tree, "b b b a")
-    assert int(result.steps) == 4
-    assert_row(result, 0, [(log_prob(tree, "a </s>"), ids_of("a </s>"))])
-
-
-@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (4, 3)])
-def test_pad_can_be_forbidden(beam_size, n_best):
-    """What is left has its own log-probability, that of PAD taken out of none."""
-    limits = [5, 3, 0, 1, 5, 4, 5, 5]
-    tables = random_tables(seed=beam_size, batch=len(limits), vocab=5, depth=5)
-    tables = with_likely_pad(tables)
-    together = search(tables, limits, beam_size, 0.6, n_best, forbidden=(PAD_ID,))
-    for row, limit in enumerate(limits):
-        expected = plain_search(tables[row], limit, beam_size, 0.6, n_best, first=EOS_ID)
-        assert_row(together, row, expected)
-    allowed = search(tables, limits, beam_size, 0.6)
-    assert (allowed.ids.numpy()[:, 0] != together.ids.numpy()[:, 0]).any()
+    """EOS is finished after a step, but until the second one "a" may still win."""
+    with np.errstate(divide="ignore"):
+        table = np.log(np.array([[0.0, 0.4, 0.6]] * 40, np.float32))
+    result = search(table, 4, beam_size=2, alpha=0.0)
+    assert int(result.steps) == 2
+    assert_row(result, 0, [(np.log(0.4), (EOS_ID,))])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @pytest.mark.parametrize(("segment", "beam_size", "n_best"), [(16, 1, 1), (1, 4, 3), (16, 7, 4)])
 def test_equals_plain_search_in_a_batch_and_alone(monkeypatch, segment, beam_size, alpha, n_best):
+    """PAD is likely, and forbidden at the end: what is left keeps its own probability."""
     monkeypatch.setattr(step_loop, "SEGMENT", segment)
     limits = [5, 3, 0, 1, 5, 4, 5, 5]
     tables = random_tables(seed=beam_size, batch=len(limits), vocab=5, depth=5)
-
     together = search(tables, limits, beam_size, alpha, n_best)
+    likely_pad = with_likely_pad(tables)
+    without = search(likely_pad, limits, beam_size, alpha, n_best, forbidden=(PAD_ID,))
 
     for row, limit in enumerate(limits):
         arguments = (tables[row], limit, beam_size, alpha, n_best)
         expected = plain_search(*arguments)
         assert_row(together, row, expected)
+        assert_row(without, row, plain_search(likely_pad[row], *arguments[1:], first=EOS_ID))
         if alpha == 0.6:
             assert_row(search(*arguments, max_steps=5), 0, expected)
         if beam_size > 1:  # greedy decoding stops at EOS, there is nothing to go on with
@@ -298,7 +246,9 @@ def test_sentences_that_are_done_leave_the_batch(monkeypatch):
     tables = tf.nn.log_softmax(tables).numpy()
     model, limits = TableModel(), [6, 0, 3, 1, 4]
     cache = (tf.constant(tables), tf.zeros([5, 2], tf.int32))
-    result = BeamSearch(2).search(model, cache, tf.constant(limits), 6)
+    result = BeamSearch(2).search(
+        model, cache, tf.constant(limits), 6, 1, DecodingConstraints(tf.zeros(5, tf.int64))
+    )
     assert model.steps == [4, 4, 3, 3, 1, 1]
     for row, limit in enumerate(limits):
         assert_row(result, row, plain_search(tables[row], limit, 2, 0.6, 1))

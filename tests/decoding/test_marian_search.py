@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding import step_loop
-from t2t_repro.decoding.marian_search import MarianSearch
+from t2t_repro.decoding.settings import MarianSearch
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.test_beam_search import (
     assert_row,

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.formats.tensor2tensor.checkpoint import transformer_from_t2t
+from t2t_repro.decoding.sampling import keys_of
+from t2t_repro.decoding.search import DecodingConstraints
+from t2t_repro.decoding.settings import BeamSearch
+from t2t_repro.formats.tensor2tensor import transformer_from_t2t
 from t2t_repro.model.step_decoder import StepDecoder
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.oracle import VARIANTS, oracle_arrays, oracle_folder
@@ -28,7 +30,8 @@ class Decoder:
     def search(self, source, limit, search, n_best):
         decoder = StepDecoder(self.model, search.beam_size)
         limits = tf.fill([tf.shape(source)[0]], limit)
-        return search.search(decoder, decoder.begin(source), limits, limit, n_best)
+        constraints = DecodingConstraints(keys_of(source))
+        return search.search(decoder, decoder.begin(source), limits, limit, n_best, constraints)
 
     def decode(self, group, extra, search, n_best):
         source = self.arrays["batch1/source_ids"][self.arrays[f"{group}/rows"]]

@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.batch_plan import padded
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.random_numbers import keys_of
-from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.sampling import keys_of
 from t2t_repro.decoding.search import DecodingConstraints
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.decoding.settings import BeamSearch, ImportedBehaviour, Sampling, TranslatorSettings
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.model.step_decoder import StepDecoder
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -51,7 +50,8 @@ def test_forbidden_pad_keeps_its_probability_or_gives_it_to_the_others(search):
     no_subwords: Any = None
     found = {}
     for forbid, renormalize in ((False, False), (True, False), (True, True)):
-        settings = TranslatorSettings(search, 3, forbid_pad=forbid, renormalize=renormalize)
+        imported = ImportedBehaviour(forbid_pad=forbid, renormalize=renormalize)
+        settings = TranslatorSettings(search, 3, imported=imported)
         result = Translator([model], shared(no_subwords), settings).search_batch(sources, 1)
         found[forbid, renormalize] = result.ids.numpy()[:, 0], result.scores.numpy()[:, 0]
     ids, scores = found[True, False]

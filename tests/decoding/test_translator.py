@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.marian_search import MarianSearch
-from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import Translation
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.decoding.settings import (
+    BeamSearch,
+    ImportedBehaviour,
+    MarianSearch,
+    Sampling,
+    TranslatorSettings,
+)
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.tags import Tags
@@ -73,7 +77,6 @@ def test_any_iterable_of_texts_is_taken_and_nothing_else(translator):
     for wrong in ("the red bird", 5, ["x", None], [b"x", "x"]):
         for call in (
             translator.translate,
-            translator.truncated,
             lambda texts: translator.translate(lines, 1, texts),
             lambda texts: translator.score(lines, texts),
             lambda texts: translator.align(texts, lines),
@@ -95,20 +98,25 @@ def test_a_fault_of_a_tag_is_one_warning_for_all_calls(make, caplog):
 def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, make, caplog):
     caplog.set_level("WARNING")
     head = "the red bird sees a tree and "
-    one, other = translator.translate([head * 20 + "stone", head * 30 + "cloud"])
+    one, other, short = translator.translate([head * 20 + "stone", head * 30 + "cloud", "cloud"], 2)
     assert_same([one], [other])
+    assert [{best.truncated for best in found} for found in (one, other, short)] == [
+        {True},
+        {True},
+        {False},
+    ]
     longest = make(BeamSearch(1), trained_length=9)
     longest.translate(["the red bird", head])
     assert "line 2: longer than the 9 subwords" in caplog.text
     assert "lines 1, 2: the source is long, only the first 24 subwords" in caplog.text
 
 
-def log_prob(model, source, target):
-    """log P(target | source), all positions at once."""
+def log_probs(model, source, target):
+    """The log-probability of every id of a target, all positions at once."""
     logits = np.asarray(model((np.array([source]), np.array([target])), training=False))[0]
     logits = logits.astype(np.float64)
     log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return log_probs[np.arange(len(target)), target].sum()
+    return log_probs[np.arange(len(target)), target]
 
 
 def test_a_score_is_the_model_s_own_over_the_length_penalty(translator, model, subwords, caplog):
@@ -119,7 +127,7 @@ def test_a_score_is_the_model_s_own_over_the_length_penalty(translator, model, s
         assert translation.finished == (EOS_ID in subwords.decoded)
         source = subwords.encode([line])[0]
         ids = [token for token in subwords.decoded if token]
-        expected = log_prob(model, source, ids)
+        expected = log_probs(model, source, ids).sum()
         if ids[-1] == EOS_ID:
             finished += 1
             expected /= ((5 + len(ids)) / 6) ** ALPHA
@@ -179,36 +187,29 @@ def test_a_beginning_is_given_to_beam_search(translator):
     assert found[1] == [Translation("", 0.0)]
     assert_same(found[2:3], free[2:3])
     assert_same(translator.translate(lines, 3, [""] * 4), free)
-    with pytest.raises(ValueError, match="4 sources and 3 prefixes"):
+    with pytest.raises(ValueError, match="longer"):
         translator.translate(lines, 3, prefixes[:3])
 
 
 def test_a_beginning_beyond_the_limit_is_cut_off_with_a_warning(translator, subwords, caplog):
     caplog.set_level("WARNING")
     line, prefix = "the red bird", "a blue house, the river, the stone and the cloud " * 3
-    ((found,),) = translator.translate(["x", line], 1, ["", prefix])[1:]
+    ((whole,), (found,)) = translator.translate(["x", line], 1, ["", prefix])
+    assert (whole.truncated, found.truncated) == (False, True)
     limit = len(subwords.encode([line])[0]) + 8
     assert found.text == subwords.decode(subwords.encode([prefix])[0][:limit])
     assert "line 2: the prefix is longer" in caplog.text
 
 
-@pytest.mark.parametrize("factor", [0.3, 1, 1.1, 2.5])
-def test_the_limit_is_the_same_in_a_graph_and_in_python(make, factor):
-    translator = make(BeamSearch(1), max_length_factor=factor)
-    lengths = np.arange(1, 25)
-    in_python = [translator.limit(int(length)) for length in lengths]
-    assert translator.limits(tf.constant(lengths, tf.int32)).numpy().tolist() == in_python
-    # 1.1 · 10 is 11, although 1.1 is a little more in binary.
-    assert in_python[9] == {0.3: 3, 1: 10, 1.1: 11, 2.5: 25}[factor] + 8
-    assert in_python[4] == {0.3: 2, 1: 5, 1.1: 6, 2.5: 13}[factor] + 8
-
-
 def test_a_translation_is_as_long_as_the_factor_allows(make, subwords):
-    (source,) = subwords.encode(["the red bird"])
+    source = np.full([1, 10], subwords.encode(["a"])[0][0])
     # What can never end is cut off at the limit.
-    never_ends = make(MarianSearch(1, word_penalty=-100), max_length_factor=2.5)
-    ids = never_ends.search_batch(tf.constant([source]), 1).ids
-    assert ids.shape[2] == never_ends.limit(len(source)) == -(-5 * len(source) // 2) + 8
+    search = MarianSearch(1, word_penalty=-100)
+    # 1.1 · 10 is 11, although 1.1 is a little more in binary.
+    for factor, longest in {0.25: 3, 1: 10, 1.1: 11, 2.5: 25}.items():
+        never_ends = make(search, imported=ImportedBehaviour(max_length_factor=factor))
+        ids = never_ends.search_batch(tf.constant(source, tf.int32), 1).ids
+        assert ids.shape[2] == never_ends.max_target_length(10) == longest + 8
 
 
 @pytest.mark.parametrize("search", [BeamSearch(3), MarianSearch(3, 1.0), Sampling(3)])
@@ -217,6 +218,58 @@ def test_forbidden_ids_are_never_written(make, subwords, search):
     batch = tf.constant([source])
     usual = {*make(search).search_batch(batch, 3).ids.numpy().ravel()} - {EOS_ID, PAD_ID}
     forbidden = tuple(map(int, usual))
-    found = make(search, forbidden_ids=forbidden, forbid_pad=True).search_batch(batch, 3)
+    imported = ImportedBehaviour(forbid_pad=True, forbidden_ids=forbidden)
+    found = make(search, imported=imported).search_batch(batch, 3)
     assert usual
     assert not usual & {*found.ids.numpy().ravel()}
+
+
+TARGETS = ["a house", "", "the river", " \u2028 ", *ODD_LINES[4:][::-1]]
+
+
+def by_definition(translator, subwords, source, target):
+    """The log-probability of every id of one pair."""
+    ids = []
+    for line, longest in ((source, 24), (target, 24 + 8)):
+        (encoded,) = subwords.encode([line.strip()])
+        ids.append([*encoded[: longest - 1], 1] if len(encoded) > longest else encoded)
+    return log_probs(translator.model, *ids)
+
+
+def test_every_subword_has_its_log_probability_and_the_pair_their_sum(translator, subwords):
+    found = translator.score(ODD_LINES, TARGETS)
+    assert len(found) == len(ODD_LINES) == len(TARGETS)
+    for score, *pair in zip(found, ODD_LINES, TARGETS, strict=True):
+        expected = by_definition(translator, subwords, *pair)
+        assert score.log_probabilities == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        assert score.log_probability == pytest.approx(sum(expected), rel=1e-5)
+        assert len(score.subwords) == len(expected)
+        assert score.subwords[-1] == "<EOS>"
+    assert found[0].subwords == subwords.labels(subwords.encode(["a house"])[0])
+    # A blank target is EOS alone, whatever the source.
+    assert [score.subwords for score in (found[1], found[3])] == [["<EOS>"]] * 2
+    # The model must tell pairs apart, or this shows nothing.
+    assert len({round(score.log_probability, 3) for score in found}) > 8
+
+
+def test_pairs_are_scored_the_same_in_any_company(translator, make):
+    together = translator.score(ODD_LINES, TARGETS)
+    for found in (
+        make(BeamSearch(1), tokens_per_batch=1, workers=1).score(ODD_LINES, TARGETS),
+        translator.score(ODD_LINES[::-1], TARGETS[::-1])[::-1],
+        [translator.score([a], [b])[0] for a, b in zip(ODD_LINES, TARGETS, strict=True)],
+    ):
+        for one, expected in zip(found, together, strict=True):
+            assert one.log_probabilities == pytest.approx(expected.log_probabilities, abs=1e-4)
+            assert one[1::2] == (expected.subwords, expected.truncated)
+    assert translator.score([], []) == []
+
+
+def test_what_is_too_long_is_cut_off_with_a_warning(translator, caplog):
+    long = "word " * 40
+    found = translator.score(["a", long, "a"], [long, "a", "a"], first=10)
+    assert [score.truncated for score in found] == [True, True, False]
+    assert len(found[0].subwords) == 24 + 8
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("line 11: the source is long")
+    assert second.startswith("line 10: the target is long")

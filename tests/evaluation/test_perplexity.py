@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.evaluation.perplexity import HeldOutLoss
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from tests.layer_test import randomize
 from tests.reference import log_softmax

@@ -1,4 +1,4 @@
-"""Intervals and p-values are those of sacreBLEU's own command line on the same files."""
+"""Intervals and p-values are sacreBLEU's own, and a table of several systems loses nothing."""
 
 import json
 import os
@@ -9,8 +9,14 @@ import sys
 import pytest
 
 from t2t_repro.evaluation.paper_bleu import paper_bleu
-from t2t_repro.evaluation.scores import bleu, exact_match, ter
-from t2t_repro.evaluation.significance import Estimate, Resampling
+from t2t_repro.evaluation.scores import Score, bleu, exact_match, ter
+from t2t_repro.evaluation.significance import (
+    Estimate,
+    SystemScores,
+    as_json,
+    as_markdown,
+    compare,
+)  # fmt: skip
 
 TEXT = "ein Hund läuft im Park . und die Katze schläft auf dem Sofa , weil es regnet"
 WORDS = TEXT.split()
@@ -47,29 +53,29 @@ def sacrebleu(folder, *arguments, **environment):
     ).stdout
 
 
-def compared(texts, metric, resampling, **options):
+def compared(texts, metric, *options):
     scores = [
         metric(texts[name], list(zip(texts["reference"], texts["other"], strict=True)))
         for name in SYSTEMS
     ]
-    return resampling.compare(scores, **options)
+    return compare(scores, *options)
 
 
 @pytest.mark.parametrize(
-    ("flag", "resampling", "given"),
+    ("flag", "test", "given"),
     [
-        ("--paired-ar", Resampling("randomisation"), {}),
-        ("--paired-bs", Resampling(), {"SACREBLEU_SEED": "7"}),
+        ("--paired-ar", "randomisation", {}),
+        ("--paired-bs", "bootstrap", {"SACREBLEU_SEED": "7"}),
     ],
 )
 def test_paired_tests_are_sacrebleu_s_to_the_last_digit(
-    texts, folder, flag, resampling, given, monkeypatch
+    texts, folder, flag, test, given, monkeypatch
 ):
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     several = ["reference", "other", "-i", *SYSTEMS]
     printed = json.loads(sacrebleu(folder, *several, "-m", "bleu", flag, **given))
-    found = compared(texts, bleu, resampling)
+    found = compared(texts, bleu, test)
     for row, own in zip(printed, found, strict=True):
         expected = (row["BLEU"][name] for name in ("score", "mean", "ci", "p_value"))
         assert (own.score.value, own.mean, own.half_width, own.p_value) == tuple(expected)
@@ -86,7 +92,7 @@ def test_an_interval_of_one_system_is_sacrebleu_s(texts, folder):
     files = ["reference", "-i", "like"]
     printed = json.loads(sacrebleu(folder, *files, "-m", "bleu", "ter", "-ci", "--width=4"))
     for metric, own in zip((bleu, ter), printed, strict=True):
-        found = Resampling("randomisation").estimate(metric(texts["like"], texts["reference"]))
+        found = compare([metric(texts["like"], texts["reference"])])[0]
         assert f"{found.mean:.4f}" == f"{own['confidence_mean']:.4f}"
         assert f"{found.half_width:.4f}" == f"{own['confidence_var']:.4f}"
         assert found.score.signature == own["signature"]
@@ -94,15 +100,15 @@ def test_an_interval_of_one_system_is_sacrebleu_s(texts, folder):
 
 
 def test_by_randomisation_there_are_intervals_where_they_are_asked_for(texts):
-    plain = compared(texts, bleu, Resampling("randomisation", samples=100))
-    asked = compared(texts, bleu, Resampling("randomisation", samples=100), with_interval=True)
+    plain = compared(texts, bleu, "randomisation", 100)
+    asked = compared(texts, bleu, "randomisation", 100, True)
     assert {found.mean for found in plain} == {None}
     assert all(found.half_width > 0 for found in asked)
     assert [found.p_value for found in plain] == [found.p_value for found in asked]
 
 
 def test_a_score_of_words_that_were_tokenised_here_keeps_its_signature(texts):
-    found = compared(texts, paper_bleu, Resampling())
+    found = compared(texts, paper_bleu)
     assert "|bs:1000|seed:12345|" in found[1].score.signature
     assert "|moses:de|" in found[1].score.signature
     assert found[2].p_value < 0.05
@@ -110,5 +116,56 @@ def test_a_score_of_words_that_were_tokenised_here_keeps_its_signature(texts):
 
 def test_of_a_metric_that_is_not_sacrebleu_s_there_is_the_score_alone(texts):
     scores = [exact_match(texts[name], texts["reference"]) for name in SYSTEMS]
-    assert Resampling().compare(scores) == list(map(Estimate, scores))
-    assert Resampling().estimate(scores[0]) == Estimate(scores[0])
+    assert compare(scores) == list(map(Estimate, scores))
+
+
+BLEU = Score("BLEU", 41.018, "tok:13a")
+TER = Score("TER", 40.0, "tok:tercom", higher_is_better=False)
+MINE = Score("mine", 1.0)
+TABLE = [
+    SystemScores(
+        "a|b",
+        [Estimate(BLEU._replace(value=39.0), 39.0, 1.5), Estimate(TER, 40.0, 2.0), Estimate(MINE)],
+    ),
+    SystemScores(
+        "model",
+        [Estimate(BLEU, 41.0, 1.25, 0.04996), Estimate(TER, 40.0, 2.0, 0.05), Estimate(MINE)],
+        3.5,
+    ),
+]
+
+
+def test_markdown_has_a_row_a_system_and_says_how_all_was_computed():
+    assert as_markdown(TABLE, has_baseline=True) == [
+        "| system | BLEU ↑ | TER ↓ | mine ↑ |",
+        "|---|---:|---:|---:|",
+        "| a¦b (baseline) | 39.00 (μ = 39.00 ± 1.50) | 40.00 (μ = 40.00 ± 2.00) | 1.00 |",
+        "| model | 41.02 (μ = 41.00 ± 1.25) p = 0.0500* | 40.00 (μ = 40.00 ± 2.00) p = 0.0500 "
+        "| 1.00 |",
+        "",
+        "↑ higher is better, ↓ lower is. μ ± : mean of bootstrap samples, and half of their 95 % "
+        "interval. p: probability of a difference from the baseline at least as large by chance; "
+        "* below 0.05.",
+        "",
+        "- BLEU: `tok:13a`",
+        "- TER: `tok:tercom`",
+        "- mine: no significance test: not one of sacreBLEU's metrics",
+    ]
+
+
+def test_a_system_that_does_as_the_baseline_does_has_no_star():
+    # Of sacreBLEU it has the least p-value there is.
+    rows = [SystemScores("a", [Estimate(BLEU)]), SystemScores("b", [Estimate(BLEU, p_value=0.001)])]
+    assert as_markdown(rows, has_baseline=True)[3] == "| b | 41.02 p = 0.0010 |"
+
+
+def test_json_is_unrounded():
+    baseline, model = json.loads("".join(as_json(TABLE, has_baseline=True)))
+    assert (baseline["system"], baseline["is_baseline"], model["is_baseline"]) == (
+        "a|b", True, False,
+    )  # fmt: skip
+    assert "perplexity" not in baseline
+    assert model["perplexity"] == 3.5
+    figures = {"mean": 40.0, "half_width": 2.0, "p_value": 0.05}
+    assert model["scores"][1] == TER.as_dict() | figures
+    assert model["scores"][0]["value"] == 41.018

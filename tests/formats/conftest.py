@@ -3,8 +3,8 @@
 import pytest
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.decoding.settings import BeamSearch, Sampling, TranslatorSettings
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import MORE_SIGNATURES, Servable
 from t2t_repro.text.sentencepiece import SentencePieceModel
@@ -40,7 +40,8 @@ def translator(make_translator):
 def export_dir(translator, tmp_path_factory):
     """Holds version 3 of the model "made", with all signatures."""
     export_dir = tmp_path_factory.mktemp("exported")
-    write_saved_model(Servable(translator, "float32", MORE_SIGNATURES), export_dir, 3, "made")
+    servable = Servable(translator, "float32", MORE_SIGNATURES, Sampling(samples=1))
+    write_saved_model(servable, export_dir, 3, "made")
     return export_dir
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.decoding.batch_plan import padded
+from t2t_repro.decoding.settings import BeamSearch, ImportedBehaviour, TranslatorSettings
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
@@ -87,13 +88,14 @@ def pair(request, subwords, tmp_path_factory):
     return model, ctranslate2.Translator(str(path), intra_threads=1)
 
 
-def padded(rows):
-    return tf.ragged.constant(rows, dtype=tf.int32).to_tensor(PAD_ID).numpy()
-
-
 def tokens_of(subwords, ids):
     pieces = subwords.pieces()
     return [pieces[token if token < subwords.size else UNK_ID] for token in ids]
+
+
+def tokens_of_lines(subwords, lines):
+    """As CTranslate2 takes them: it adds EOS."""
+    return [tokens_of(subwords, ids[:-1]) for ids in subwords.encode(lines)]
 
 
 def greedy(model, sources):
@@ -107,10 +109,9 @@ def greedy(model, sources):
 
 def test_greedy_ids_and_their_score_are_ours(pair, subwords):
     model, engine = pair
-    sources = subwords.encode(SOURCES)
-    all_ids, all_log_probs = greedy(model, padded(sources))
+    all_ids, all_log_probs = greedy(model, padded(subwords.encode(SOURCES)))
     found = engine.translate_batch(
-        [tokens_of(subwords, source[:-1]) for source in sources],
+        tokens_of_lines(subwords, SOURCES),
         beam_size=1,
         length_penalty=0,
         min_decoding_length=0,
@@ -126,21 +127,19 @@ def test_greedy_ids_and_their_score_are_ours(pair, subwords):
 
 def test_ids_that_are_forbidden_are_never_written(pair, subwords, tmp_path):
     model, engine = pair
-    sources = [tokens_of(subwords, source[:-1]) for source in subwords.encode(SOURCES)]
+    sources = tokens_of_lines(subwords, SOURCES)
     options = {"beam_size": 1, "max_decoding_length": STEPS}
     usual = [one.hypotheses[0] for one in engine.translate_batch(sources, **options)]
     pieces = subwords.pieces()
     forbidden = {pieces.index(words[0]) for words in usual if words}
-    settings = TranslatorSettings(forbidden_ids=tuple(forbidden))
-    write_ctranslate2_model(
-        Translator([model], shared(subwords), settings), "float32", tmp_path / "x"
-    )
+    settings = TranslatorSettings(imported=ImportedBehaviour(forbidden_ids=tuple(forbidden)))
+    translator = Translator([model], shared(subwords), settings)
+    write_ctranslate2_model(translator, "float32", tmp_path / "x")
     without = ctranslate2.Translator(str(tmp_path / "x"), intra_threads=1)
-    found = {
-        word for one in without.translate_batch(sources, **options) for word in one.hypotheses[0]
-    }
-    assert found
-    assert not found & {pieces[one] for one in forbidden - {UNK_ID}}
+    translations = without.translate_batch(sources, **options)
+    words = {word for translation in translations for word in translation.hypotheses[0]}
+    assert words
+    assert not words & {pieces[token] for token in forbidden - {UNK_ID}}
 
 
 def test_log_probabilities_are_ours(pair, subwords):
@@ -176,9 +175,7 @@ def exported(greedy_translator, tmp_path_factory):
 
 
 def test_int8_is_close(exported, subwords):
-    pairs = [
-        [tokens_of(subwords, ids[:-1]) for ids in subwords.encode(x)] for x in (SOURCES, TARGETS)
-    ]
+    pairs = [tokens_of_lines(subwords, lines) for lines in (SOURCES, TARGETS)]
     by_itself = ctranslate2.Translator(str(exported / "int8"), intra_threads=1)
     assert by_itself.compute_type.startswith("int8")
     assert len(by_itself.translate_batch(pairs[0])) == len(SOURCES)

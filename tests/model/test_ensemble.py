@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.loading import load_translator
-from t2t_repro.decoding.marian_search import MarianSearch
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
-from t2t_repro.model.ensemble import Ensemble, mean_probability, sum_log_probabilities
+from t2t_repro.decoding.settings import (
+    BeamSearch,
+    TranslatorSettings,
+    mean_probability,
+    sum_log_probabilities,
+)
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
@@ -51,7 +55,7 @@ def test_a_step_is_of_all_models(combine, without_pad):
 def test_the_mean_is_of_float32_whatever_the_models_compute_in():
     mixed = Transformer(**small_config("paper"), dtype="mixed_bfloat16")
     mixed.build()
-    decoder: Any = Ensemble([mixed, small_model()]).decoder(1)
+    decoder: Any = Ensemble([mixed, small_model()], mean_probability).decoder(1)
     known = decoder.make_room(decoder.begin(tf.constant(SOURCE)), 1)
     nothing = tf.zeros([len(SOURCE), 1], tf.int32)
     log_p, _ = decoder.step(nothing, nothing, tf.constant(0), known)
@@ -61,8 +65,8 @@ def test_the_mean_is_of_float32_whatever_the_models_compute_in():
 
 def test_what_a_translator_needs_to_know():
     models = two_models()
-    assert Ensemble(models).longest == 9
-    assert Ensemble(models[1:]).longest is None
+    assert Ensemble(models, mean_probability).longest == 9
+    assert Ensemble(models[1:], mean_probability).longest is None
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +76,9 @@ def subwords(tmp_path_factory):
     )
 
 
-def found_by(models, subwords, search=BeamSearch(4, 0.6), **settings):  # noqa: B008
+def found_by(models, subwords, **settings):
     translator = Translator(
-        models, subwords, TranslatorSettings(search, max_extra_length=4, **settings)
+        models, subwords, TranslatorSettings(BeamSearch(4, 0.6), max_extra_length=4, **settings)
     )
     tree, a = subwords.source.encode(["tree", "a"])
     source = tf.constant([tree, a + [PAD_ID] * (len(tree) - len(a))])
@@ -92,17 +96,13 @@ def log_p_of(models, source, ids, combine):
 def test_translations_have_the_score_that_all_models_give_them(subwords, combine):
     models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
     sources, found = found_by(models, subwords, ensemble=combine)
-    marians = found_by(models, subwords, MarianSearch(4, 1.0), ensemble=combine)[1]
     for row, source in enumerate(sources):
         longest = (source > 0).sum() + 4
-        ids, of_marian = (each.ids.numpy()[row, 0] for each in (found, marians))
+        ids = found.ids.numpy()[row, 0]
         length = list(ids).index(EOS_ID) + 1 if found.finished[row] else longest
         log_p = log_p_of(models, source, ids[:length], combine)
         penalty = ((5 + length) / 6) ** 0.6 if found.finished[row] else 1
         assert float(found.scores[row, 0]) == pytest.approx(log_p / penalty, rel=1e-5)
-        length = list(of_marian).index(EOS_ID) + 1 if EOS_ID in of_marian else longest
-        log_p = log_p_of(models, source, of_marian[:length], combine)
-        assert float(marians.scores[row, 0]) == pytest.approx(log_p / length, rel=1e-5)
     for model in models:
         assert (found_by([model], subwords)[1].ids.numpy() != found.ids.numpy()).any()
 
@@ -111,7 +111,7 @@ def test_model_directories_are_loaded_as_an_ensemble(tmp_path, subwords):
     models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
     for name, model in zip("ab", models, strict=True):
         directory = ModelDirectory(tmp_path / name)
-        directory.describe(model, subwords, "BeamSearch.beam_size = 2\n", "")
+        directory.write_metadata(model, subwords, "BeamSearch.beam_size = 2\n", "")
         save_weights(model, directory.checkpoints, 5)
     loaded = load_translator(tmp_path / "a", ensemble=[(tmp_path / "b", None)])
     expected = Translator(models, subwords, TranslatorSettings(BeamSearch(2)))

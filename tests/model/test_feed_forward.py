@@ -1,17 +1,15 @@
+import keras
 import numpy as np
+import pytest
+import tensorflow as tf
 
-from t2t_repro.model.feed_forward import FeedForward
-from tests.layer_test import randomize, run_layer_test
+from t2t_repro.errors import UserError
+from t2t_repro.model.feed_forward import FeedForward, named_activation
+from t2t_repro.model.settings import LayerConfig
+from t2t_repro.model.stack import check_names
+from tests.layer_test import run_layer_test
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
-
-
-def test_feed_forward_is_the_papers_equation():
-    layer = FeedForward(7)
-    layer(X)
-    randomize(layer)
-    w_1, b_1, w_2, b_2 = layer.get_weights()
-    np.testing.assert_allclose(layer(X), np.maximum(0, X @ w_1 + b_1) @ w_2 + b_2, atol=1e-5)
 
 
 def test_dropout_acts_after_the_relu():
@@ -29,3 +27,22 @@ def test_dropout_acts_after_the_relu():
 
 def test_feed_forward_as_a_layer():
     run_layer_test(FeedForward, {"d_ff": 7}, (X,), X.shape, 4 * 7 + 7 + 7 * 4 + 4)
+
+
+@keras.saving.register_keras_serializable(package="test_feed_forward")
+def squared_relu(x):
+    return keras.ops.square(keras.ops.relu(x))
+
+
+def test_activations():
+    x = tf.constant([-1.0, 0.5, 3.0])
+    np.testing.assert_array_equal(named_activation("relu")(x), np.maximum(x, 0))
+    np.testing.assert_array_equal(
+        named_activation("test_feed_forward>squared_relu")(x), [0.0, 0.25, 9.0]
+    )
+
+
+@pytest.mark.parametrize("name", ["relo", "test_feed_forward>nothing", "", "t2t_repro>Dense"])
+def test_no_activation(name):
+    with pytest.raises(UserError, match=r"LayerConfig\.activation"):
+        check_names(LayerConfig(activation=name))

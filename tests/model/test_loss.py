@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.model import loss as loss_module
+from t2t_repro.model import kernels
+from t2t_repro.model.keras_model import LabelSmoothedCrossEntropy
 from t2t_repro.model.kernels import cross_entropy as blocks
 from t2t_repro.model.kernels import gpu
-from t2t_repro.model.loss import CrossEntropy, LabelSmoothedCrossEntropy, smoothing_entropy
+from t2t_repro.model.loss import CrossEntropy, smoothing_entropy
 from tests.oracle import VARIANTS, oracle_arrays
 from tests.reference import log_softmax, softmax
 
@@ -54,13 +55,17 @@ def loss_sums(vectors, table, target, epsilon):
     return CrossEntropy(epsilon)(rows, table, tf.reshape(target, [-1]))
 
 
-def sums_and_gradients(vectors, table, target, epsilon, dtype=tf.float32):
-    """As the train step has them: activations of `dtype`, a table of float32."""
-    x, table = tf.convert_to_tensor(vectors), tf.convert_to_tensor(table)
+def sums_and_gradients(vectors, table, target, epsilon, dtype=tf.float32, loss=None):
+    """As the train step has them, activations of `dtype`; or the mean of a loss of Keras's."""
+    x, table, target = map(tf.convert_to_tensor, (vectors, table, target))
     with tf.GradientTape() as tape:
         tape.watch([x, table])
-        sums = loss_sums(tf.cast(x, dtype), table, tf.convert_to_tensor(target), epsilon)
-    return sums, tape.gradient(sums.loss, [x, table])
+        if loss:
+            sums = value = loss(target, tf.matmul(x, table, transpose_b=True))
+        else:
+            sums = loss_sums(tf.cast(x, dtype), table, target, epsilon)
+            value = sums.loss
+    return sums, tape.gradient(value, [x, table])
 
 
 def set_block(monkeypatch, logits, multiple=1):
@@ -93,7 +98,7 @@ def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, has_gpu, multi
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_the_plain_formula_is_the_formula(monkeypatch, epsilon):
     """What computes where T2T_REPRO_PLAIN=1."""
-    monkeypatch.setattr(loss_module, "_summed_cross_entropy", loss_module.summed_cross_entropy)
+    monkeypatch.setattr(kernels, "PLAIN", True)
     assert_like_the_slow_one(random_batch(), epsilon)
     in_bfloat16 = functools.partial(sums_and_gradients, dtype=tf.bfloat16)
     assert_like_the_slow_one(random_batch(), epsilon, in_bfloat16, tolerance=0.02)
@@ -146,22 +151,12 @@ def test_a_label_smoothing_that_is_no_share(loss, epsilon):
 # As Keras's loss
 
 
-def keras_loss_and_gradients(vectors, table, target, loss, dtype=tf.float32):
-    """The loss of logits as a model gives them, and its gradients."""
-    x, table = tf.convert_to_tensor(vectors), tf.convert_to_tensor(table)
-    with tf.GradientTape() as tape:
-        tape.watch([x, table])
-        logits = tf.cast(tf.matmul(x, table, transpose_b=True), dtype)
-        value = loss(target, logits)
-    return value, tape.gradient(value, [x, table])
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_keras_minimises_the_trainers_loss(epsilon):
     vectors, table, target = random_batch()
     sums, gradients = sums_and_gradients(vectors, table, target, epsilon)
     loss = LabelSmoothedCrossEntropy(epsilon)
-    ours = keras_loss_and_gradients(vectors, table, target.astype("int64"), loss)
+    ours = sums_and_gradients(vectors, table, target.astype("int64"), epsilon, loss=loss)
     assert float(ours[0]) == pytest.approx(float(sums.loss / sums.tokens), rel=1e-5)
     for gradient, expected in zip(ours[1], gradients, strict=True):
         np.testing.assert_allclose(gradient, expected / sums.tokens, atol=1e-6)

@@ -25,14 +25,6 @@ def test_interleaved_is_the_papers_formula(d_model):
     np.testing.assert_array_equal(halved_sinusoids(tf.range(300), d_model), halves)
 
 
-@pytest.mark.parametrize("d_model", [4, 6, 512])
-def test_concatenated_is_t2ts_formula(d_model):
-    encoding = concatenated_sinusoids(tf.range(300), d_model)
-    angles = np.arange(300)[:, None] * 10000 ** (-np.arange(d_model // 2) / (d_model / 2 - 1))
-    expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    np.testing.assert_allclose(encoding, expected, atol=1e-4)
-
-
 def test_concatenated_of_one_pair_has_one_angle():
     expected = np.stack([np.sin(np.arange(9)), np.cos(np.arange(9))], axis=1)
     np.testing.assert_allclose(concatenated_sinusoids(tf.range(9), 2), expected, atol=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer
 from tests.buffers import xla_bytes

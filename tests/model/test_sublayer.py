@@ -1,64 +1,73 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from t2t_repro.errors import UserError
+from t2t_repro.model.kernels.packing import Packed, PackedLayout
+from t2t_repro.model.settings import LayerConfig
+from t2t_repro.model.stack import check_names
 from t2t_repro.model.sublayer import SublayerConnection
-from tests import reference
-from tests.layer_test import randomize, run_layer_test
+from tests.layer_test import run_layer_test
 
-RNG = np.random.default_rng(0)
-X, OUTPUT = RNG.normal(size=(2, 2, 3, 8)).astype(np.float32)
-
-
-def connection(normalization, dropout=0.0):
-    layer = SublayerConnection(dropout, normalization)
-    layer.build(X.shape)
-    return randomize(layer)
-
-
-def read_and_output(layer):
-    """What a sub-layer that gives OUTPUT reads, and what comes out around it."""
-    read = []
-
-    def sublayer(y):
-        read.append(y)
-        return OUTPUT
-
-    output = layer(X, sublayer=sublayer)
-    return read[0], output
-
-
-def test_post_norm_normalises_the_sum():
-    layer = connection("post")
-    read, output = read_and_output(layer)
-    np.testing.assert_array_equal(read, X)
-    expected = reference.layer_norm(X + OUTPUT, *layer.get_weights())
-    np.testing.assert_allclose(output, expected, atol=1e-5)
-
-
-def test_pre_norm_normalises_what_the_sublayer_reads():
-    layer = connection("pre")
-    read, output = read_and_output(layer)
-    expected = reference.layer_norm(X, *layer.get_weights())
-    np.testing.assert_allclose(read, expected, atol=1e-5)
-    np.testing.assert_allclose(output, X + OUTPUT, atol=1e-6)
+X = np.random.default_rng(0).normal(size=(2, 3, 8)).astype(np.float32)
 
 
 def test_dropout_acts_on_the_sublayers_output_alone():
-    layer = connection("pre", dropout=0.25)
-    dropped = layer(X, sublayer=lambda y: np.full_like(X, 3.0), training=True).numpy() - X
+    layer = SublayerConnection(0.25, "pre")
+    dropped = layer(X, sublayer=lambda y, training: np.full_like(X, 3.0), training=True).numpy() - X
     assert set(dropped.round(4).ravel()) == {0.0, 4.0}
 
 
 @pytest.mark.parametrize("normalization", ["post", "pre"])
 def test_sublayer_connection_as_a_layer(normalization):
     config = {"dropout": 0.0, "normalization": normalization}
-    run_layer_test(Doubling, config, (X,), X.shape, 2 * 8)
+    run_layer_test(Twice, config, (X,), X.shape, 2 * 8)
 
 
 @keras.saving.register_keras_serializable()
-class Doubling(SublayerConnection):
+class Twice(SublayerConnection):
     """Around a sub-layer without weights."""
 
     def call(self, x, training=None):  # type: ignore[override]
-        return super().call(x, lambda y: y + y, training=training)
+        return super().call(x, lambda y, training: y + y, training=training)
+
+
+@keras.saving.register_keras_serializable(package="test_sublayer")
+class Doubling(keras.layers.Layer):
+    def call(self, x):
+        return 2.0 * x
+
+
+def test_your_own_norm_normalizes_packed_vectors_too():
+    layer = SublayerConnection(0.0, norm="test_sublayer>Doubling")
+    x = tf.random.stateless_normal([2, 3, 4], [0, 1])
+    layer.build(x.shape)
+    expected = 2 * (x + x**2)
+    found = layer(x, sublayer=lambda y, training: y**2)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    places = PackedLayout.of(tf.constant([[3, 4, 5], [6, 1, 0], [0, 0, 0]]), 7)
+    packed = Packed(tf.gather(tf.reshape(x, [1, 6, 4]), [5, 0, 1, 2, 3, 4], axis=1), places)
+    found = layer(packed, sublayer=lambda y, training: y.map(tf.square))
+    np.testing.assert_allclose(found.vectors[0, 1], expected[0, 0], rtol=1e-6)
+    again = SublayerConnection.from_config(layer.get_config())
+    assert isinstance(again.norm, Doubling)
+
+
+@pytest.mark.parametrize("name", ["layernorm", "test_sublayer>nothing", "TFSMLayer"])
+def test_no_norm(name):
+    with pytest.raises(UserError, match=r"LayerConfig\.norm"):
+        check_names(LayerConfig(norm=name))
+
+
+@pytest.mark.parametrize("norm", ["LayerNorm", "RMSNormalization"])
+def test_epsilon_reaches_every_norm(norm):
+    layer = SublayerConnection(0.0, norm=norm, norm_epsilon=0.5)
+    layer.build((None, None, 2))
+    x = tf.constant([[[3.0, -3.0]]])
+    # The mean is zero: both divide by the root of 9 + ε.
+    expected = x / np.sqrt(9.5)
+    found = layer(x, sublayer=lambda y, training: 0 * y)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    again = SublayerConnection.from_config(layer.get_config())
+    assert again.norm.epsilon == 0.5

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from operations import parameter_count
 from t2t_repro.errors import UserError
-from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy, smoothed_cross_entropy, smoothing_entropy
-from t2t_repro.model.transformer import Transformer, size_bindings
+from t2t_repro.model.settings import LayerConfig, TransformerSettings
+from t2t_repro.model.transformer import Transformer, gin_bindings
 from tests.layer_test import randomize, run_layer_test
 
 VOCAB, LENGTH = 13, 6
@@ -72,6 +72,27 @@ def small_model(variant="paper"):
 
 
 # Shapes, configuration
+
+
+def test_sizes_of_layers_come_back():
+    config = LayerConfig(d_model=8, num_heads=2, d_k=3, normalization="pre", relu_dropout=0.3)
+    assert LayerConfig.of(config.to_dict()) == config
+    assert LayerConfig.of(config) is config
+    # Of an earlier version.
+    assert LayerConfig.of({**config.to_dict(), "recompute": True}) == config
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"normalization": "none"}, "'none', expected 'post' or 'pre'"),
+        ({"d_model": 9, "num_heads": 3}, "9, expected an even number"),
+        ({"d_model": 10, "num_heads": 3, "d_k": 4}, "not divisible by num_heads=3"),
+    ],
+)
+def test_sizes_that_do_not_fit(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        LayerConfig(**sizes)
 
 
 @every_variant
@@ -232,42 +253,19 @@ def test_xla_is_eager_forward_and_backward(variant):
         np.testing.assert_allclose(xla, eager, atol=1e-3)
 
 
-MODELS = [
-    Transformer(90, num_decoder_layers=6),
-    Transformer(
-        90,
-        2,
-        LayerConfig(16, 24, 2, activation="swish", attention_biases=True, norm_epsilon=1e-5),
-        positional_encoding="halves",
-        logits_bias=True,
-    ),
-    Transformer(
-        90,
-        1,
-        LayerConfig(16, 24, 2, d_k=3, normalization="pre"),
-        positional_encoding="learned",
-        max_length=50,
-        num_decoder_layers=3,
-        tied_embeddings="none",
-        source_vocab_size=80,
-    ),
-]
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_bindings_make_a_model_of_the_same_sizes(model):
-    text = size_bindings(model)
+@every_variant
+def test_bindings_make_a_model_of_the_same_sizes(variant):
+    config = small_config(variant)
+    model, text = Transformer(**config), gin_bindings(Transformer(**config))
     gin.clear_config()
     gin.parse_config(text)
-    rows: dict[str, Any] = {"vocab_size": 90}
-    if model.own_source_embedding:
-        rows["source_vocab_size"] = 80
-    again = Transformer(**rows)
+    rows = {name: rows for name, rows in config.items() if name.endswith("vocab_size")}
+    again = Transformer(**vars(TransformerSettings(**rows)))
     gin.clear_config()
     assert {**again.get_config(), "name": ""} == {**model.get_config(), "name": ""}
     assert "vocab_size" not in text
 
 
 def test_what_is_the_paper_s_is_left_out():
-    assert size_bindings(MODELS[0]) == ""
-    assert "LayerConfig.activation = 'swish'\n" in size_bindings(MODELS[1])
+    assert gin_bindings(Transformer(90, num_decoder_layers=6)) == ""
+    assert "LayerConfig.activation = 'swish'\n" in gin_bindings(small_model("Marian's"))

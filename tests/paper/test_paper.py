@@ -14,12 +14,12 @@ import findings
 import layer_complexity
 import table_2
 import table_3
-from findings import Difference, Spread
+from findings import Difference, Spread, t_quantile
 from operations import forward_operations, training_operations
 from runs import Evaluation, Run, Sample, model_directories, read_run, score_tables
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from tests.processes import CHECKOUT
 
@@ -181,3 +181,8 @@ def test_the_report_runs(tmp_path):
     subprocess.run([sys.executable, script, *flags], check=True, cwd=CHECKOUT)
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {"table_3.md", "table_3.csv", "table_3.png"}
+
+
+@pytest.mark.parametrize(("degrees", "expected"), [(1, 12.706), (2, 4.303), (9, 2.262)])
+def test_points_of_student_s_distribution_are_those_of_its_tables(degrees, expected):
+    assert t_quantile(degrees) == pytest.approx(expected, abs=5e-4)

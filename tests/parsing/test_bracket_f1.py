@@ -103,16 +103,15 @@ def test_failures_are_left_out_by_evalb_and_counted_by_the_strict_score(name):
 
 def test_the_share_of_trees_is_that_of_sentences_that_are_parsed():
     words = ("The", "dog", "sees", "a", "cat", ".")
-    gold = "S NP DT NN /NP VP VBZ NP DT NN /NP /VP . /S"
     wrong = [hypothesis for hypothesis, _ in FAILURES.values()]
-    hypotheses = [gold, "NN " * 6, *wrong]
+    hypotheses = [GOLD, "NN " * 6, *wrong]
     parsed = [tree_of(words, line) != NO_TREE for line in hypotheses]
     # Wrong punctuation is no reason not to print a tree.
     assert [name for name, fits in zip(FAILURES, parsed[2:], strict=True) if fits] == [
         "a word taken for punctuation",
         "punctuation taken for a word",
     ]
-    score = share_of_trees(hypotheses, [gold] * len(hypotheses))
+    score = share_of_trees(hypotheses, [GOLD] * len(hypotheses))
     assert score.value == 100 * sum(parsed) / len(parsed) == 40.0
     assert score.signature == "sentences:10|trees:4"
 
@@ -137,5 +136,5 @@ def test_mistakes_of_the_user():
     for metric in (bracket_f1, strict_bracket_f1, share_of_trees):
         with pytest.raises(UserError, match="2 translations and 1 references"):
             metric([GOLD, GOLD], [GOLD])
-        with pytest.raises(UserError, match="reference 2 is no tree: /VP closes not"):
+        with pytest.raises(UserError, match="reference 2 is not a tree: /VP closes not"):
             metric([GOLD, GOLD], [GOLD, "S NN /VP"])

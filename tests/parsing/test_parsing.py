@@ -7,9 +7,11 @@ import tensorflow as tf
 from t2t_repro import experiment
 from t2t_repro.config.gin_text import bindings_in
 from t2t_repro.data.prepared import open_data
-from t2t_repro.decoding.loading import load_translator
+from t2t_repro.decoding.loading import load, read_settings
+from t2t_repro.evaluation.scores import EvaluationSettings
 from t2t_repro.parsing.trees import NO_TREE, bracketed, linearise, read_trees, tree_of, words_of
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.training.training_run import train
 from tests.parsing.test_trees import TREEBANK
 
 GIN = f"""
@@ -48,7 +50,7 @@ def run(tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(TREEBANK.parents[1])
             settings = experiment.read(folder / "tiny.gin")
-            experiment.train(settings, folder / "model", folder / "data")
+            train(settings, experiment.configuration, folder / "model", folder / "data")
     finally:
         gin.clear_config()
     return folder
@@ -71,10 +73,12 @@ def test_training_selects_by_the_score_that_counts_failures(run):
 
 def test_the_model_parses_what_it_was_trained_on(run):
     sources, references = open_data(run / "data").text("test")
-    translator = load_translator(run / "model", [], "latest")
+    directory = ModelDirectory(run / "model")
     try:
+        settings = read_settings(directory, others=experiment.EVALUATION)
+        translator = load([(directory, "latest")], settings)
         symbols = [best[0].text for best in translator.translate(sources)]
-        score, strict, share = experiment.evaluate(symbols, references, sources)
+        score, strict, share = EvaluationSettings().score(symbols, references, sources)
     finally:
         gin.clear_config()
     assert (score.name, strict.name) == ("bracket F1", "strict bracket F1")
@@ -95,12 +99,6 @@ def test_the_words_are_put_into_the_tree():
     # A no-break space is part of a word, as in trees.
     assert words_of("10\u00a0000 euros\t.") == ("10\u00a0000", "euros", ".")
     assert tree_of(("a",), "NP NN /NP") == "(TOP (NP (NN a)))"
-    for words, symbols in (
-        (("a",), "NN NN"),
-        (("a",), "/S"),
-        ((), ""),
-        (("a",), ""),
-        (("a",), "("),
-        (("a",), "a\n"),
-    ):
-        assert tree_of(words, symbols) == NO_TREE
+    assert tree_of((), "") == NO_TREE
+    for symbols in ("NN NN", "/S", "", "(", "a\n"):
+        assert tree_of(("a",), symbols) == NO_TREE

@@ -7,10 +7,11 @@ import shutil
 import gin
 import pytest
 
-from t2t_repro.config.gin_files import configure
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.stages import prepare
 from t2t_repro.errors import UserError
+from t2t_repro.experiment import configure
 from t2t_repro.parsing.treebank import TreebankCorpus
 from t2t_repro.parsing.trees import delinearise
 from t2t_repro.text.training import SubwordTraining
@@ -70,26 +71,17 @@ def test_mistakes_are_named():
             corpus(bad).prepare(TREEBANK)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "(S (NN a))\n(NP (NP a)\n (NN b))\n",
-            r"bad\.mrg, line 2: NP is a constituent and",
-        ),
-    ],
-)
-def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):
+def test_a_bad_tree_stops_before_anything_is_made(tmp_path):
     bad = tmp_path / "bad.mrg"
-    bad.write_text(text)
+    bad.write_text("(S (NN a))\n(NP (NP a)\n (NN b))\n")
     for bank in (corpus(train=["02", str(bad)]), corpus(dev=str(bad))):
-        with pytest.raises(UserError, match=message):
-            Preparation(bank, CLEANING, SUBWORDS).run(tmp_path / "data")
+        with pytest.raises(UserError, match=r"bad\.mrg, line 2: NP is a constituent and"):
+            prepare(Preparation(bank, CLEANING, SUBWORDS), tmp_path / "data")
         assert not (tmp_path / "data" / "prepared").exists()
 
 
 def test_subwords_keep_the_symbols_whole_and_the_trees_exact(tmp_path):
-    data = Preparation(corpus(), CLEANING, SUBWORDS).run(tmp_path)
+    data = prepare(Preparation(corpus(), CLEANING, SUBWORDS), tmp_path)
     manifest = json.loads((data.directory / "manifest.json").read_text())
     assert {name: split["kept"] for name, split in manifest["cleaning"].items()} == {
         "train": 42,
@@ -109,11 +101,7 @@ def test_subwords_keep_the_symbols_whole_and_the_trees_exact(tmp_path):
 
 
 def test_a_treebank_is_known_by_what_it_holds(tmp_path):
-    copied = tmp_path / "elsewhere"
-    for name in ("02", "22", "23"):
-        (copied / name).mkdir(parents=True)
-        for path in (TREEBANK / name).iterdir():
-            (copied / name / path.name).write_bytes(path.read_bytes())
+    copied = shutil.copytree(TREEBANK, tmp_path / "elsewhere")
     assert corpus(folder=copied).describe() == corpus().describe()
     (copied / "22" / "made_2200.mrg").write_text("(NN a)\n")
     assert corpus(folder=copied).describe() != corpus().describe()
@@ -122,6 +110,6 @@ def test_a_treebank_is_known_by_what_it_holds(tmp_path):
 def test_gin_binds_it_as_its_docstring_says():
     example = re.findall(r"TreebankCorpus\.\w+ = .*", TreebankCorpus.__doc__ or "")
     assert len(example) == 4
-    configure(None, example, ["TreebankCorpus"])
+    configure(None, [*example, "prepare.corpus = @TreebankCorpus()"])
     assert TreebankCorpus().splits == ("train", "dev", "test")  # type: ignore[call-arg]
     gin.clear_config()

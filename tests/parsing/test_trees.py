@@ -114,18 +114,9 @@ def test_words_keep_what_is_no_ascii_space(tmp_path):
     assert one(tmp_path, f"(S {text})").words == words
 
 
-def test_the_treebank_of_these_tests(tmp_path):
-    found = {path.name: list(read_trees(path)) for path in sorted(TREEBANK.rglob("*_*"))}
-    assert {name: len(trees) for name, trees in found.items()} == {
-        "odd_0201.mrg": 12,
-        "made_0202.mrg": 30,
-        "made_2200.mrg": 6,
-        "made_2300.parse": 6,
-    }
-    assert (
-        read(tmp_path, (TREEBANK / "22" / "made_2200.mrg").read_text(), "x.mrg.gz")
-        == (found["made_2200.mrg"])
-    )
+def test_a_compressed_file_is_read(tmp_path):
+    plain = TREEBANK / "22" / "made_2200.mrg"
+    assert read(tmp_path, plain.read_text(), "x.mrg.gz") == list(read_trees(plain))
 
 
 @pytest.mark.parametrize("failed", ["(())", "(TOP)", "(S (-NONE- *))"])
@@ -141,8 +132,8 @@ def test_a_tree_without_words_is_left_out_with_a_warning(tmp_path, caplog, faile
         ("(S (NN a))\n\n(S (NP (NN b))\n(S (NN c))\n", 3, "never closed"),
         ("(S (NN a))\n(S (NN b)))\n", 2, r"'\)' stands outside of any bracket"),
         # Where one is missing, and one too many follows.
-        ("(TOP (S (NN a))\n(TOP (S (NN b))))", 2, "a root, TOP, inside of .* begins in line 1?"),
-        ("((S (NN a))\n( (S (NN b))))", 2, "a root, without a label, inside of"),
+        ("(TOP (S (NN a))\n(TOP (S (NN b))))", 2, r"\(TOP .*\) is not a tag and a word, or"),
+        ("((S (NN a))\n( (S (NN b))))", 2, r"\(\(S .*\) is not a tag and a word"),
         ("(S\n (NN a) b)", 1, r"\(S \(NN a\) b\) is not a tag and a word, or a label and"),
         ("(S (NP (NN a))\n (NN))", 2, r"\(NN\) is not a tag and a word"),
         ("(S (NN a))\nremark\n", 2, "'remark' stands outside of any bracket"),

@@ -8,11 +8,11 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
-from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
-from t2t_repro.training.optimizer import adam
+from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.run_state import RunState
+from t2t_repro.training.settings import CheckpointSettings, adam
 from tests.layer_test import randomize
-from tests.training.tiny import copies, tiny_model
+from tests.training.tiny import copies, tiny_model, untraced
 
 
 @pytest.fixture(scope="package")
@@ -29,10 +29,11 @@ def run(tmp_path_factory, subwords):
     """A model directory with checkpoints 1, 2, 3 and the best one, 2; and their weights."""
     path = tmp_path_factory.mktemp("run") / "model"
     model = tiny_model(dropout=0.1)
-    ModelDirectory(path).describe(model, subwords[0], "a = 1\n", "a = 1\nb = 2\n")
+    ModelDirectory(path).write_metadata(model, subwords[0], "a = 1\n", "a = 1\nb = 2\n")
     optimizer = adam(learning_rate=0.1)
     optimizer.build(model.trainable_variables)
-    checkpoints = Checkpoints(ModelDirectory(path), model, optimizer, CheckpointSettings())
+    step = untraced(model, optimizer)
+    checkpoints = Checkpoints(ModelDirectory(path), step, CheckpointSettings())
     weights = {}
     for step in (1, 2, 3):
         randomize(model, step)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.average import average_weights
 from t2t_repro.errors import UserError
 from t2t_repro.runs.checkpoint_folder import newer_than_average
-from t2t_repro.runs.weights import average_weights, save_weights
+from t2t_repro.runs.weights import save_weights
 from tests.layer_test import randomize
 from tests.training.tiny import assert_same, copies, tiny_model
 
@@ -106,15 +107,11 @@ def test_an_average_replaces_the_one_before_also_of_a_later_step(copy):
 # Averages
 
 
-def write(model, path):
-    return tf.train.Checkpoint(model=model).save(str(path))
-
-
 def test_the_average_is_the_mean(tmp_path):
     model, paths, values = tiny_model(), [], []
     for seed in range(3):
         randomize(model, seed)
-        paths.append(write(model, tmp_path / f"step-{seed}"))
+        paths.append(tf.train.Checkpoint(model=model).save(str(tmp_path / f"step-{seed}")))
         values.append([weight.astype(np.float64) for weight in copies(model)])
     average_weights(model, paths)
     means = [(sum(of_weight) / 3).astype(np.float32) for of_weight in zip(*values, strict=True)]

@@ -6,15 +6,17 @@ import sys
 
 import pytest
 
-from t2t_repro import experiment  # noqa: F401 (evaluation's names)
-from t2t_repro.config.gin_files import decoding_bindings, import_modules
-from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
-from t2t_repro.decoding.loading import configure_as_trained, load_translator
-from t2t_repro.decoding.marian_search import MarianSearch
-from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
-from t2t_repro.decoding.sampling import Sampling
-from t2t_repro.decoding.translator import TranslatorSettings
+from t2t_repro.config.gin_files import trained_bindings
+from t2t_repro.decoding.loading import load_translator, read_settings
+from t2t_repro.decoding.settings import (
+    BeamSearch,
+    MarianSearch,
+    MinimumBayesRisk,
+    Sampling,
+    power_penalty,
+)
 from t2t_repro.errors import UserError
+from t2t_repro.experiment import EVALUATION
 from tests.training.tiny import tiny_directory
 
 SPY = """
@@ -26,7 +28,7 @@ Path(__file__).with_name("imported").touch()
 
 @gin.configurable
 def spy_search(width: int = 1):
-    from t2t_repro.decoding.sampling import Sampling
+    from t2t_repro.decoding.settings import Sampling
     Path(__file__).with_name("called").touch()
     return Sampling(samples=width)
 
@@ -55,9 +57,7 @@ def spy(tmp_path, monkeypatch):
 def load(directory, config, *params, imports=()):
     """Returns the settings of a translator, as `load_translator` finds them."""
     directory.config_gin.write_text(config)
-    import_modules(imports)
-    configure_as_trained(directory, params, imports)
-    return TranslatorSettings()
+    return read_settings(directory, params, imports, EVALUATION)
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,10 @@ def test_what_is_not_data_is_refused_in_one_line(directory, spy, line):
     assert not (spy / "imported").exists()
 
 
-@pytest.mark.parametrize("size", [2**20 + 1, 10**12])
-def test_a_configuration_as_large_as_a_disk_is_refused(directory, size):
-    os.truncate(directory.config_gin, size)
+def test_a_configuration_as_large_as_a_disk_is_refused(directory):
+    os.truncate(directory.config_gin, 10**12)
     with pytest.raises(UserError, match=r"config\.gin"):
         load_translator(directory.path)
-
-
-def test_a_macro_in_a_thousand_places_is_refused(directory):
-    long = repr("x" * 10_000)
-    places = "".join(f"s{n}/Translator.search = %long\n" for n in range(1000))
-    with pytest.raises(UserError, match="too long"):
-        load(directory, f"long = {long}\n{places}")
 
 
 def test_a_module_that_the_user_names_is_used(directory, spy):
@@ -135,14 +127,15 @@ def test_literals_and_names_of_decoding_are_used(directory):
     assert isinstance(settings.rerank, MinimumBayesRisk)
     assert settings.max_extra_length == 9
     directory.config_gin.write_text("evaluate.metrics = [@bleu, @exact_match]\n")
-    assert decoding_bindings(directory.config_gin) == ["evaluate.metrics = [@bleu, @exact_match]"]
+    kept = ["evaluate.metrics = [@bleu, @exact_match]"]
+    assert trained_bindings(directory.config_gin, EVALUATION) == kept
 
 
 def test_a_binding_of_a_search_that_the_model_does_not_use_is_refused(directory):
     config = "Translator.search = @MarianSearch()\nMarianSearch.beam_size = 6\n"
     settings = load(directory, config, "MarianSearch.length_penalty = 0.6")
     assert settings.search == MarianSearch(6, 0.6)
-    with pytest.raises(UserError, match=r"bind MarianSearch\.beam_size, or"):
+    with pytest.raises(UserError, match=r"binds BeamSearch\.beam_size"):
         load(directory, config, "BeamSearch.beam_size = 1")
     settings = load(
         directory, config, "Translator.search = @BeamSearch()", "BeamSearch.beam_size = 1"

@@ -13,17 +13,12 @@ from t2t_repro.text.subword_model import SubwordPair
 from tests.training.tiny import tiny_model
 
 
-def change(directory, **sizes):
-    saved = json.loads(directory.model_json.read_text())
-    directory.model_json.write_text(json.dumps(saved | sizes))
-
-
 @pytest.mark.parametrize("rates", [{"dropout": 0.3}, {"relu_dropout": 0.1}])
 def test_a_run_goes_on_with_another_dropout(copy, subwords, rates):
     model = tiny_model(dropout=0.1)
     config = dataclasses.replace(model.config, **rates)
     model = Transformer.from_config(model.get_config() | {"config": config.to_dict()})
-    copy.describe(model, subwords[0], "a = 2\n", "")
+    copy.write_metadata(model, subwords[0], "a = 2\n", "")
     assert copy.new_model().config == config
     assert copy.config_gin.read_text() == "a = 2\n"
 
@@ -36,7 +31,7 @@ def test_a_directory_that_is_older_than_an_option_has_its_default(copy, subwords
     del older["config"]["norm"]
     copy.model_json.write_text(json.dumps(older))
     model = copy.new_model()
-    copy.describe(model, subwords[0], "", "")
+    copy.write_metadata(model, subwords[0], "", "")
     assert json.loads(copy.model_json.read_text()) == saved
 
 
@@ -45,14 +40,14 @@ def test_a_directory_of_another_model_is_left_as_it_is(copy, subwords, sizes):
     before = copy.model_json.read_bytes()
     (name,) = sizes
     with pytest.raises(UserError, match=f"{name} .* there, .* now"):
-        copy.describe(tiny_model(**{"dropout": 0.1, **sizes}), subwords[0], "", "")
+        copy.write_metadata(tiny_model(**{"dropout": 0.1, **sizes}), subwords[0], "", "")
     assert copy.model_json.read_bytes() == before
     assert copy.config_gin.read_text() == "a = 1\n"
 
 
 def test_a_directory_of_another_vocabulary_is_left_as_it_is(copy, subwords):
     with pytest.raises(UserError, match="has other subwords than the data"):
-        copy.describe(tiny_model(dropout=0.1), subwords[1], "", "")
+        copy.write_metadata(tiny_model(dropout=0.1), subwords[1], "", "")
     assert copy.subwords().contents() == subwords[0].contents()
 
 
@@ -67,8 +62,8 @@ def test_a_start_that_was_killed_between_two_vocabularies_goes_on(tmp_path, subw
     (one, _), (two, _) = subwords
     shutil.copy(one.model_path, tmp_path / "source_subwords.model")
     with pytest.raises(UserError, match="has other subwords than the data"):
-        directory.describe(tiny_model(), SubwordPair(two, one), "", "")
-    directory.describe(tiny_model(), SubwordPair(one, two), "", "")
+        directory.write_metadata(tiny_model(), SubwordPair(two, one), "", "")
+    directory.write_metadata(tiny_model(), SubwordPair(one, two), "", "")
     assert directory.subwords().contents() == SubwordPair(one, two).contents()
 
 
@@ -80,21 +75,9 @@ def test_a_file_that_is_missing_is_named(copy, name):
             call()
 
 
-@pytest.mark.parametrize(
-    ("file", "named"),
-    [
-        ("config.json", "import_marian --model={}"),
-        ("model.ckpt-7.index", "import_t2t --checkpoint={}"),
-        ("1/saved_model.pb", "SavedModel"),
-        ("model.bin", "CTranslate2"),
-        ("model/model.json", "--model_dir={}/model"),
-    ],
-)
-def test_a_directory_of_another_kind_is_said_to_be_one(tmp_path, file, named):
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).touch()
-    with pytest.raises(UserError, match=named.format(tmp_path)):
-        ModelDirectory(tmp_path).sizes()
+def test_the_folder_above_a_model_directory_names_it(copy):
+    with pytest.raises(UserError, match=f"--model_dir={copy.path}"):
+        ModelDirectory(copy.path.parent).sizes()
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "changed"])
@@ -116,7 +99,7 @@ def test_a_damaged_checkpoint_is_one_line(copy, run, damage):
 )
 def test_sizes_that_do_not_fit_the_checkpoint_are_one_line(copy, sizes):
     """There is room for a larger model: an optimizer's moments are in the checkpoint too."""
-    change(copy, **sizes)
+    copy.model_json.write_text(json.dumps(json.loads(copy.model_json.read_text()) | sizes))
     with pytest.raises(UserError, match="step-3 does not fit") as error:
         copy.load_model("latest")
     assert "\n" not in str(error.value)

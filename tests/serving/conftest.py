@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
@@ -20,21 +20,21 @@ def translator(tmp_path_factory):
 
 
 class Held:
-    """Holds the calls of an `Answers`.
+    """Holds the calls of the functions of signatures.
 
     Attributes:
         may_go: calls of the default signature wait until it is set.
         calls: the texts of each call.
     """
 
-    def __init__(self, answers):
+    def __init__(self, functions):
         self.may_go = threading.Event()
         self.calls: list[list[str]] = []
-        compute = answers.signatures["serving_default"]
+        compute = functions["serving_default"]
 
         def held(source):
             assert self.may_go.wait(60)
             self.calls.append(source)
             return compute(source)
 
-        answers.signatures["serving_default"] = held
+        functions["serving_default"] = held

@@ -24,7 +24,7 @@ BINDINGS = "Translator.max_extra_length = 8\nTranslator.max_source_length = 24\n
 @pytest.fixture(scope="module")
 def model_dir(translator, tmp_path_factory):
     directory = ModelDirectory(tmp_path_factory.mktemp("served") / "model")
-    directory.describe(translator.model, translator.subwords, BINDINGS, "")
+    directory.write_metadata(translator.model, translator.subwords, BINDINGS, "")
     save_weights(translator.model, directory.checkpoints, 5)
     return f"--model_dir={directory.path}"
 
@@ -91,7 +91,7 @@ def test_sentences_of_a_line(server, model_dir, translator, tmp_path):
     for outcome in outcomes_of(commands, tmp_path):
         found = [line.split("\t", 2) for line in outcome.out.split("\n")[:-1]]
         assert [(line[0], line[2]) for line in found] == [
-            (str(number), row.translation + "\tunfinished" * (not row.finished))
+            (str(number), row.text + "\tunfinished" * (not row.finished))
             for number, row in enumerate(rows, 1)
         ]
         scores = [row.score for row in rows]

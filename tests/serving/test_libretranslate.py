@@ -10,8 +10,7 @@ from aiohttp import FormData
 
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
-from t2t_repro.serving.html_text import html_of, split_html
-from t2t_repro.serving.libretranslate import Direction, read_directions
+from t2t_repro.serving.libretranslate import Direction, html_of, read_directions, split_html
 from t2t_repro.serving.server import Server
 from t2t_repro.text.tags import Tags
 from tests.serving.test_server import OPTIONS, PREDICT, answers
@@ -23,7 +22,7 @@ TEXT = "The red bird.  A tree. \r\n\r\n  a cloud\n"
 def server(translator):
     pairs = (("en", "de", ""), ("fr", "de", ""), ("de", "en", "the"), ("xx", "zh-Hans", ""))
     directions = [Direction(*pair, translator) for pair in pairs]
-    return Server(translator, OPTIONS._replace(max_characters=2000), directions)
+    return Server(translator, OPTIONS, directions)
 
 
 def ask(server, body, **values):
@@ -41,7 +40,7 @@ def translated(server, q, **values):
 
 
 def in_sentences(translator, *texts):
-    return [row.translation for row in translate_split(translator, texts, "en")]
+    return [row.text for row in translate_split(translator, texts, "en")]
 
 
 @pytest.mark.parametrize("multipart", [False, True])
@@ -131,8 +130,7 @@ def test_what_is_wrong_has_a_status_and_a_reason(server, values, status):
 
 @pytest.mark.parametrize("body", ["{", "[]", FormData({"q": "a"})(), FormData({"source": "a"})()])
 def test_other_bodies_are_400(server, body):
-    status, answer = ask(server, body)
-    assert (status, [*answer]) == (400, ["error"])
+    assert ask(server, body)[0] == 400
 
 
 def test_with_a_key_only_who_knows_it_is_answered(translator):

@@ -1,10 +1,19 @@
-"""Requests in both forms of JSON, and what is wrong with them."""
+"""Requests in both forms of JSON, and which of them are translated together."""
 
+import asyncio
 import json
 
 import pytest
 
-from t2t_repro.serving.predict import Columns, RequestError, read_request, write_answer
+from t2t_repro.errors import UserError
+from t2t_repro.serving.predict import (
+    Answers,
+    Columns,
+    RequestQueue,
+    read_request,
+    write_answer,
+)
+from tests.serving.conftest import Held
 
 INPUTS = {"serving_default": ["source"], "score": ["source", "target"]}
 
@@ -21,13 +30,9 @@ def test_both_forms_are_the_same_columns():
         {"instances": ["a", "b"]},
         {"instances": [{"source": "a"}, "b"]},
     ):
-        request = read(form)
-        assert (request.signature, request.columns, request.rows) == (
-            *("serving_default", {"source": ["a", "b"]}, 2),
-        )
-        assert request.in_rows == ("instances" in form)
-    pairs = read({"signature_name": "score", "instances": [{"target": "b", "source": "a"}]})
-    assert pairs.columns == {"source": ["a"], "target": ["b"]}
+        assert read(form) == ("serving_default", {"source": ["a", "b"]}, "instances" in form)
+    _, columns, _ = read({"signature_name": "score", "instances": [{"target": "b", "source": "a"}]})
+    assert columns == {"source": ["a"], "target": ["b"]}
 
 
 def test_answers_have_the_form_of_their_request():
@@ -43,6 +48,9 @@ def test_answers_have_the_form_of_their_request():
         b'{"inputs": ' + b"[" * 50_000,
         {"inputs": ["a"], "instances": ["a"]},
         {"inputs": ["a", 5]},
+        {"inputs": "a"},
+        {"instances": "a"},
+        {"instances": [{"source": "a", "prefix": "a"}]},
         {"instances": ["\ud800"]},
         {"instances": ["a"] * 5},
         {"signature_name": "unknown", "inputs": []},
@@ -50,7 +58,69 @@ def test_answers_have_the_form_of_their_request():
     ],
     ids=lambda document: str(document)[:40],
 )
-def test_what_is_not_a_request_is_status_400(document):
-    with pytest.raises(RequestError) as raised:
+def test_what_is_not_a_request_is_a_mistake(document):
+    with pytest.raises(UserError):
         read(document)
-    assert raised.value.status == 400
+
+
+@pytest.fixture
+def functions(translator):
+    return Answers(translator).signatures
+
+
+@pytest.fixture
+def held(functions):
+    return Held(functions)
+
+
+def asked(*texts):
+    return "serving_default", {"source": list(texts)}
+
+
+def run(functions, held, requests, cancelled=()):
+    """Returns the outputs; the first request is under way before the others arrive."""
+
+    async def ask():
+        queue = RequestQueue(functions, workers=1, max_rows=8)
+        tasks = [asyncio.create_task(queue.answer(*requests[0]))]
+        await asyncio.sleep(0.01)
+        tasks += [asyncio.create_task(queue.answer(*request)) for request in requests[1:]]
+        await asyncio.sleep(0.01)
+        for index in cancelled:
+            tasks[index].cancel()
+        held.may_go.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    return asyncio.run(ask())
+
+
+def test_joined_requests_get_what_they_get_alone(functions, held, translator):
+    lines = ["the red bird", "a tree", "", "the river", "a blue house", "x", "stone"]
+    outputs = run(functions, held, [asked(*lines[:2]), *(asked(line) for line in lines[2:])])
+    assert held.calls == [lines[:2], lines[2:]]
+    alone = [translator.translate([line])[0][0] for line in lines]
+    texts = [text for output in outputs for text in output["translation"]]
+    assert texts == [best.text for best in alone]
+    assert len({*texts}) > 4
+    scores = [score for output in outputs for score in output["score"]]
+    assert scores == pytest.approx([best.score for best in alone], rel=1e-5)
+
+
+def test_a_call_is_of_similar_lengths_and_has_a_limit(functions, held):
+    long, longer = "a tree " * 30, "a tree " * 50
+    requests = [["a"], ["b", "c"], [long], [*"ddddddd"], ["e"], [longer]]
+    run(functions, held, [asked(*texts) for texts in requests])
+    assert held.calls == [["a"], ["b", "c", "e"], [long, longer], [*"ddddddd"]]
+
+
+def test_a_client_that_hung_up_is_not_computed(functions, held):
+    outputs = run(functions, held, [asked("a"), asked("b"), asked("c")], cancelled=[1])
+    assert isinstance(outputs[1], asyncio.CancelledError)
+    assert held.calls == [["a"], ["c"]]
+
+
+def test_a_failed_call_does_not_stop_the_next(functions, held):
+    failing = "score", {"source": ["a"], "target": ["a", "b"]}
+    first, failed, last = run(functions, held, [asked("a"), failing, asked("b")])
+    assert isinstance(failed, ValueError)
+    assert (len(first["translation"]), len(last["translation"])) == (1, 1)

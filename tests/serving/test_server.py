@@ -29,6 +29,10 @@ OPTIONS = Options(
     max_batch_size=32,
     max_waiting=64,
     drain_seconds=60.0,
+    split_sentences=False,
+    source_language="en",
+    max_characters=2000,
+    api_key=None,
 )
 
 
@@ -58,9 +62,9 @@ def predict(server, **document):
     return json.loads(text)
 
 
-def columns(pairs):
+def columns(translations):
     """Texts, scores up to the rounding of another batch, and what is finished."""
-    texts, scores, finished = map(list, zip(*pairs, strict=True))
+    texts, scores, finished, _ = map(list, zip(*translations, strict=True))
     same = pytest.approx(scores, rel=1e-5, abs=1e-5)
     return {"translation": texts, "score": same, "finished": finished}
 
@@ -101,7 +105,7 @@ def test_sentences_are_served_as_they_are_translated(translator):
     rows = translate_split(translator, lines, "en")
     outputs = predict(server, inputs=lines)["outputs"]
     truncated = {"truncated": [row.truncated for row in rows]}
-    assert outputs == {**columns((*row[:2], row.finished) for row in rows), **truncated}
+    assert outputs == {**columns(rows), **truncated}
     n_best = predict(server, signature_name="nbest", inputs=lines)["outputs"]
     assert [texts[0] for texts in n_best["translation"]] == outputs["translation"]
     assert n_best["count"] == [1] * len(lines)
@@ -181,7 +185,7 @@ async def until(condition):
 
 def test_a_full_queue_is_429(translator):
     server = Server(translator, OPTIONS._replace(max_waiting=2))
-    held = Held(server._answers)
+    held = Held(server._queue.functions)
     body = json.dumps({"inputs": ["a tree"]})
 
     async def ask():
@@ -223,7 +227,7 @@ def serving(translator, scenario, **options):
 
 def test_what_was_received_before_sigterm_is_answered(translator):
     async def scenario(server, client):
-        held = Held(server._answers)
+        held = Held(server._queue.functions)
         bodies = [json.dumps({"inputs": [line]}) for line in LINES]
         received = [asyncio.create_task(answer(client, "POST", PREDICT, body)) for body in bodies]
         await until(lambda: server._open_requests == len(LINES))

@@ -9,10 +9,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
+from t2t_repro.text.in_graph import is_word
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
-from t2t_repro.text.t2t_in_graph import is_word
 from t2t_repro.vocabulary import EOS_ID, NO_WORD
 from tests.decoding.random_translator import ODD_LINES
 from tests.text.marian_directory import CODES, SOURCE_TEXT, TARGET_TEXT, train, write_marian_text

@@ -8,16 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import open_subwords
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 from tests.marian_formulas import MarianTokenizer
-from tests.text.marian_directory import (
-    CODES,
-    train,
-    write_marian_text,
-)
+from tests.text.marian_directory import CODES, train, write_marian_text
 from tests.text.odd_text import any_text, hypothetical
 
 
@@ -107,17 +103,9 @@ def test_language_codes_are_the_symbols_that_there_can_be(made):
             target.with_symbols([CODES[0], symbol])
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"marian": 2},
-        {"punctuation": "moses:en"},
-        {"model": "AAAA"},
-    ],
-)
-def test_a_file_that_cannot_be_used_is_one_line(made, tmp_path, values):
+def test_a_file_that_was_imported_with_punctuation_is_refused(made, tmp_path):
     content = json.loads(made[0][0].content.content())
     path = tmp_path / "subwords.model"
-    path.write_text(json.dumps(content | values, separators=(",", ":")))
-    with pytest.raises(UserError, match="not the subword file of a Marian model"):
+    path.write_text(json.dumps(content | {"punctuation": "moses:en"}, separators=(",", ":")))
+    with pytest.raises(UserError, match="import the model again"):
         open_subwords(path)

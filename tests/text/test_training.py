@@ -25,22 +25,13 @@ def test_text_is_written_as_readers_know_it_unless_another_normalization_is_give
 
 def test_training_is_deterministic_and_leaves_only_the_model(tmp_path):
     recipe = SubwordTraining(vocab_size=350, sample_size=500)
-    first, again = (recipe.train(sentences(), tmp_path / "deep" / name) for name in "ab")
+    first, again = (recipe.train(sentences(), tmp_path / "deep" / name, 2000) for name in "ab")
     assert first.sentencepiece() == again.sentencepiece()
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["a", "b"]
 
 
 def test_counted_words_make_the_model_that_their_text_makes(tmp_path):
-    odd = [
-        "  two  spaces ",
-        "a\u00a0b",
-        "x\u3000y ½ ﬁ",
-        "…",
-        "▁mark▁",
-        "e\u0301 \u0301",
-        "",
-        "한 🦄",
-    ]
+    odd = ["  two  spaces ", "a\u00a0b", "x\u3000y ½ ﬁ", "…", "▁mark▁", "e\u0301 \u0301", "한 🦄"]
     corpus = sentences(500) + odd * 5 + ["1,234.5 a-b"] * 9
     made = SubwordTraining(400, normalization="nmt_nfkc").train(corpus, tmp_path / "a.model")
     plain = io.BytesIO()
@@ -74,7 +65,7 @@ def test_the_sample_is_a_reservoir(tmp_path):
             reservoir.append(sentence)
         elif (place := generator.randrange(count + 1)) < 500:
             reservoir[place] = sentence
-    sampled = recipe.train(corpus, tmp_path / "a.model")
+    sampled = recipe.train(corpus, tmp_path / "a.model", len(corpus))
     expected = SubwordTraining(vocab_size=350).train(reservoir, tmp_path / "b.model")
     assert bool(sampled.sentencepiece() == expected.sentencepiece())
 
@@ -85,25 +76,14 @@ def test_a_very_long_sentence_is_learned_from(tmp_path):
 
 
 def test_the_largest_possible_vocabulary_is_named_and_works(tmp_path):
-    with pytest.raises(UserError, match=r"vocab_size is 37000.* for (\d+)") as error:
+    with pytest.raises(UserError, match=r"vocab_size is 37000; .*too high") as error:
         SubwordTraining().train(sentences(), tmp_path / "m.model")
     assert not list(tmp_path.iterdir())
-    largest = int(str(error.value).split(" text for ")[1].split(";")[0])
+    largest = int(str(error.value).split("<= ")[1].rstrip("."))
     SubwordTraining(vocab_size=largest).train(sentences(), tmp_path / "m.model")
     with pytest.raises(UserError):
         SubwordTraining(vocab_size=largest + 1).train(sentences(), tmp_path / "m.model")
     assert SentencePieceModel(tmp_path / "m.model").size == largest
-
-
-@pytest.mark.parametrize(
-    ("recipe", "corpus", "message"),
-    [
-        (SubwordTraining(vocab_size=100), ["Hund"], r"need \d+; set SubwordTraining.vocab_size"),
-    ],
-)
-def test_what_cannot_be_trained_says_why(tmp_path, recipe, corpus, message):
-    with pytest.raises(UserError, match=message):
-        recipe.train(corpus, tmp_path / "m.model")
 
 
 def test_descriptions_of_older_data_still_match():
@@ -116,5 +96,5 @@ def test_descriptions_of_older_data_still_match():
 
 @pytest.mark.parametrize("symbol", ["news", "<a b>", "</s>", "<0x41>"])
 def test_symbols_that_cannot_be_told_from_text_are_refused(symbol):
-    with pytest.raises(UserError, match=r"SubwordTraining\.symbols"):
+    with pytest.raises(UserError, match="cannot be a symbol"):
         SubwordTraining(symbols=[symbol])

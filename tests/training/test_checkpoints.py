@@ -15,11 +15,11 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import check_exportable, load_weights
-from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
+from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.learning_rate import InverseSquareRoot
-from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
-from tests.training.tiny import assert_same, devices, state_of, tiny_model
+from t2t_repro.training.settings import CheckpointSettings, adam
+from tests.training.tiny import assert_same, state_of, tiny_model, untraced
 
 
 def small_model(seed):
@@ -33,18 +33,13 @@ def small_model(seed):
 class Run:
     """A model, an optimizer and the checkpoints of both."""
 
-    def __init__(self, model_dir, replicas=1, rate=0.01, seed=0, frozen=(), sizes=None, **settings):
-        with devices(replicas).scope():
-            self.model = small_model(seed) if sizes is None else tiny_model(seed=seed, **sizes)
-            self.optimizer = adam(learning_rate=rate)
-            self.optimizer.build(self.model.trainable_variables)
-            self.checkpoints = Checkpoints(
-                ModelDirectory(model_dir),
-                self.model,
-                self.optimizer,
-                CheckpointSettings(**settings),
-                frozen=frozen,
-            )
+    def __init__(self, model_dir, rate=0.01, seed=0, frozen=(), sizes=None, **settings):
+        self.model = small_model(seed) if sizes is None else tiny_model(seed=seed, **sizes)
+        self.optimizer = adam(learning_rate=rate)
+        self.optimizer.build(self.model.trainable_variables)
+        step = untraced(self.model, self.optimizer, frozen=frozen)
+        directory = ModelDirectory(model_dir)
+        self.checkpoints = Checkpoints(directory, step, CheckpointSettings(**settings))
 
     def update(self, count=1, seed=0):
         rng = np.random.default_rng(seed)
@@ -112,19 +107,6 @@ def test_the_rate_is_the_configured_one(tmp_path):
     again = Run(tmp_path / "scheduled", rate=InverseSquareRoot(0.02, 4))
     again.restore()
     assert float(again.optimizer.learning_rate) == pytest.approx(0.015)
-
-
-def test_the_number_of_replicas_may_change(tmp_path):
-    two = Run(tmp_path, replicas=2)
-    two.checkpoints.save(RunState(step=2, batch=2))
-    one = Run(tmp_path, seed=1)
-    assert one.restore() == RunState(step=2, batch=2)
-    assert_same(state_of(one), state_of(two))
-    one.update()
-    one.checkpoints.save(RunState(step=3, batch=3))
-    again = Run(tmp_path, replicas=2, seed=2)
-    assert again.restore().step == 3
-    assert_same(state_of(again), state_of(one))
 
 
 def test_the_last_ones_are_kept_and_the_best_beside_them(tmp_path):
@@ -251,6 +233,5 @@ def test_a_full_disk_leaves_the_one_before(tmp_path, monkeypatch, call, step):
 
 def test_only_the_writer_writes(tmp_path):
     run = Run(tmp_path)
-    parts = ModelDirectory(tmp_path), run.model, run.optimizer, CheckpointSettings()
-    Checkpoints(*parts, is_writer=False).save(RunState(step=1))
+    dataclasses.replace(run.checkpoints, is_writer=False).save(RunState(step=1))
     assert not (tmp_path / "checkpoints").exists()

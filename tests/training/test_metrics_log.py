@@ -6,11 +6,10 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from t2t_repro.training import metrics_log
-from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.metrics_log import MetricsLog
-from t2t_repro.training.run_state import CorpusScores, DevScores, RunState, TrainingSchedule
+from t2t_repro.training.run_state import CorpusScores, DevScores, RunState
+from t2t_repro.training.schedule import TrainingSchedule
 from t2t_repro.training.train_step import StepResult
-from tests.training.tiny import tiny_model
 
 RESULT = StepResult(*map(tf.constant, (2.5, 2.0, 1.0, 0.25, 0.0, 1.0)))
 
@@ -23,9 +22,9 @@ def curve(directory, tag):
     return [(e.step, tf.make_ndarray(e.tensor_proto).item()) for e in events.Tensors(tag)]
 
 
-def log_of(directory, steps=2, log_every=1, state=RunState()):  # noqa: B008 (frozen)
-    callbacks = Callbacks([], tiny_model(), None, steps)
-    return MetricsLog(directory, TrainingSchedule(steps, log_every), state, callbacks)
+def log_of(directory, steps=2, log_every=1):
+    callbacks = keras.callbacks.CallbackList(model=keras.Model())
+    return MetricsLog(directory, TrainingSchedule(steps, log_every), RunState(), callbacks)
 
 
 @pytest.fixture
@@ -65,17 +64,6 @@ def test_the_first_line_comes_soon_however_long_an_update_takes(
     assert len(caplog.messages) == len({shown, 50})
 
 
-def test_a_run_that_goes_on_replaces_what_was_reported_later(tmp_path):
-    for start, stop, loss in ((0, 8, 1.0), (5, 10, 2.0), (8, 11, 3.0)):
-        with log_of(tmp_path, 11, state=RunState(step=start)) as log:
-            for step in range(start + 1, stop + 1):
-                log.update(step, RESULT._replace(loss=tf.constant(loss)), 100, 120)
-            log.evaluation(stop, DevScores(loss, 30.0, f"at {stop}"), 1.0)
-    expected = [(step, 1.0 + (step > 5) + (step > 8)) for step in range(1, 12)]
-    assert curve(tmp_path, "train/loss") == expected
-    assert curve(tmp_path, "dev/nll") == [(11, 3.0)]
-
-
 # Callbacks
 
 
@@ -109,7 +97,9 @@ def log(tmp_path):
     """Makes the log of a run with a callback."""
 
     def make(callback):
-        callbacks = Callbacks([callback], tiny_model(), keras.optimizers.SGD(0.5), 9)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.5))
+        callbacks = keras.callbacks.CallbackList([callback], model=model, steps=9)
         schedule = TrainingSchedule(9, log_every=100)
         return MetricsLog(tmp_path, schedule, RunState(step=4), callbacks)
 

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import load_weights
-from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
-from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
-from t2t_repro.training.optimizer import adam
+from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
-from tests.training.tiny import assert_close, assert_same, copies, devices, tiny_model
+from t2t_repro.training.settings import CheckpointSettings, adam
+from tests.training.tiny import assert_close, assert_same, copies, devices, tiny_model, untraced
 
 # The first updates have less, the others this.
 DECAY = 0.3
@@ -23,7 +23,7 @@ def test_the_formula(replicas):
     strategy = devices(replicas)
     with strategy.scope():
         weights = [keras.Variable(rng.normal(size=shape)) for shape in ((2, 3), (4,))]
-        average = MovingAverage(weights, MovingAverageSettings(DECAY))
+        average = MovingAverage(weights, DECAY)
     update = tf.function(average.update)
     expected = [weight.numpy() for weight in weights]
     for step in range(1, 9):
@@ -46,13 +46,13 @@ class Run:
     def __init__(self, folder, decay, seed=0):
         self.model = tiny_model(seed=seed)
         weights = self.model.trainable_variables
-        self.average = MovingAverage(weights, MovingAverageSettings(decay))
+        self.average = MovingAverage(weights, decay)
         optimizer = adam(learning_rate=0.1)
         optimizer.build(weights)
         for weight in weights:
             weight.assign(weight + 1.0)
-        parts = ModelDirectory(folder), self.model, optimizer, CheckpointSettings(), self.average
-        self.checkpoints = Checkpoints(*parts)
+        step = untraced(self.model, optimizer, self.average)
+        self.checkpoints = Checkpoints(ModelDirectory(folder), step, CheckpointSettings())
 
     def averages(self):
         return [value.numpy() for value in self.average.values]

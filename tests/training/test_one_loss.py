@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import tests.conftest  # noqa: F401 (eight logical devices in every process)
-from t2t_repro.data.batches import Batches, BatchSettings
+from t2t_repro.data.batch_shapes import BatchSettings
+from t2t_repro.data.batches import Batches
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
+from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.run_state import RunState
+from t2t_repro.training.settings import CheckpointSettings
 from tests.token_stores import write_token_store
 from tests.training.tiny import VOCAB, tiny_step
 
@@ -54,8 +56,7 @@ def _train(folder, replicas, jit_compile, last):
     batches = Batches(store, BatchSettings(800, max_shapes=1), 3, MICRO_BATCHES, jit_compile)
     step = tiny_step(replicas, dropout=0.2, micro_batches=MICRO_BATCHES, jit_compile=jit_compile)
     step.compile(batches.shapes)
-    parts = ModelDirectory(folder / "model"), step.model, step.optimizer
-    checkpoints = Checkpoints(*parts, CheckpointSettings())
+    checkpoints = Checkpoints(ModelDirectory(folder / "model"), step, CheckpointSettings())
     if not checkpoints.newest:
         checkpoints.save(RunState())
     losses, _ = _losses(step, batches, RunState(), STEPS)

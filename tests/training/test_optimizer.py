@@ -8,7 +8,8 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule
-from t2t_repro.training.optimizer import adam
+from t2t_repro.training.optimizer import SummedUpdate
+from t2t_repro.training.settings import adam
 from tests.oracle import oracle_folder
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-9
@@ -56,12 +57,6 @@ def test_steps_on_a_quadratic_with_a_schedule():
     assert (np.abs(received - minimum) < np.abs(minimum)).all()
 
 
-@pytest.mark.parametrize("rate", ["x", None])
-def test_what_is_not_a_learning_rate(rate):
-    with pytest.raises(UserError, match=r"adam.learning_rate is "):
-        adam(learning_rate=rate)
-
-
 def equation_3(step, d_model, warmup_steps):
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
@@ -101,3 +96,10 @@ def test_serialisation(schedule):
     assert type(again) is type(schedule)
     assert again.get_config() == schedule.get_config()
     assert rates(again, [7, 70]).tolist() == rates(schedule, [7, 70]).tolist()
+
+
+def test_an_optimizer_with_an_update_of_its_own_is_refused():
+    """Such as loss scaling: its sums would be taken on every replica."""
+    scaled = keras.optimizers.LossScaleOptimizer(adam(learning_rate=0.1))
+    with pytest.raises(UserError, match="LossScaleOptimizer overrides"):
+        SummedUpdate(scaled, [], None)  # type: ignore[arg-type]

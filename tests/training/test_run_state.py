@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
+from t2t_repro.training.run_state import DevScores, RunState
+from t2t_repro.training.schedule import TrainingSchedule
 
 BEFORE = RunState(
     step=5,

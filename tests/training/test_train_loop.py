@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.batches import Batches, BatchSettings
+from t2t_repro.data.batch_shapes import BatchSettings
+from t2t_repro.data.batches import Batches
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.training.callbacks import Callbacks
-from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
+from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.metrics_log import MetricsLog
-from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
-from t2t_repro.training.optimizer import adam
-from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
+from t2t_repro.training.moving_average import MovingAverage
+from t2t_repro.training.run_state import DevScores, RunState
+from t2t_repro.training.schedule import TrainingSchedule
+from t2t_repro.training.settings import CheckpointSettings, StepSettings, adam
 from t2t_repro.training.signals import Interrupted
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import StepResult
@@ -38,11 +39,7 @@ USUAL_SCORES = (9.0, 0.0)
 def finished(step, epoch, batch):
     """The state of a run whose only dev evaluation, after its last update, had `USUAL_SCORES`."""
     nll, score = USUAL_SCORES
-    state = RunState(step, epoch, batch, best_score=score, evaluated_at=step)
-    return judged(dataclasses.replace(state, best_nll=nll, nll_of_best_score=nll))
-
-
-def judged(state):
+    state = RunState(step, epoch, batch, score, nll, nll, evaluated_at=step)
     return dataclasses.replace(state, metric="BLEU", criterion="score")
 
 
@@ -76,6 +73,7 @@ class CountingStep:
 
     def __init__(self, losses=None):
         self.micro_batches = 2
+        self.settings = StepSettings()
         self.own_micro_batches = range(2)
         self.seen = []
         self._losses = losses or {}
@@ -83,7 +81,7 @@ class CountingStep:
         self.model.build((None, 1))
         self.optimizer = adam(learning_rate=0.1)
         self.optimizer.build(self.model.trainable_variables)
-        self.average = MovingAverage(self.model.trainable_variables, MovingAverageSettings())
+        self.average = MovingAverage(self.model.trainable_variables)
 
     def __call__(self, step, source, target, capacity, asks_to_stop):
         self.seen.append((step, np.asarray(source), np.asarray(target)))
@@ -105,8 +103,7 @@ class Run:
         self._scores = itertools.chain(scores, itertools.repeat(USUAL_SCORES))
         self.evaluated = []
         self.directory = ModelDirectory(model_dir)
-        settings = CheckpointSettings(**checkpoints)
-        self.checkpoints = Checkpoints(self.directory, step.model, step.optimizer, settings)
+        self.checkpoints = Checkpoints(self.directory, step, CheckpointSettings(**checkpoints))
         self.schedule = TrainingSchedule(
             steps, **{"log_every": 1, "evaluate_every": 1000, **(schedule or {})}
         )
@@ -124,9 +121,9 @@ class Run:
     def go(self):
         state, evaluation = self.checkpoints.restore(), cast(Any, self)
         self.checkpoints.tidy()
-        callbacks = Callbacks([], self.model, self.optimizer, self.schedule.steps)
+        callbacks = keras.callbacks.CallbackList(model=self.model)
         with MetricsLog(self.directory.tensorboard, self.schedule, state, callbacks) as log:
-            self.loop = loop = TrainLoop(
+            loop = TrainLoop(
                 self.step, self.batches, self.checkpoints, self.schedule, evaluation, Workers(), log
             )
             state = loop.run(state)
@@ -191,34 +188,6 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted, 
     assert second.go() == finished(step=6, epoch=1, batch=2)
     assert_same(state_of(second), end)
     assert written(tmp_path) == [at, 6]
-
-
-def test_ended_during_an_update_and_resumed_is_uninterrupted(
-    tmp_path, batches, uninterrupted, monkeypatch
-):
-    """While the gradients of update 4 are computed."""
-    begin, end = uninterrupted
-    first = begin(tmp_path, batches)
-    update = first.step._update_all
-
-    def slow(step, *batch):
-        if step != 3:
-            return update(step, *batch)
-        first.loop._end_now()
-        # Its gradients were computed meanwhile.
-        update(step, *batch)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(first.step, "_update_all", slow)
-    with pytest.raises(KeyboardInterrupt):
-        first.go()
-    monkeypatch.undo()
-    assert first.optimizer.iterations == 3
-    assert written(tmp_path) == [3]
-    assert [step for step, _ in curve(tmp_path / "tensorboard", "train/loss")] == [1, 2, 3]
-    second = begin(tmp_path, batches)
-    assert second.go() == finished(step=6, epoch=1, batch=2)
-    assert_same(state_of(second), end)
 
 
 def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupted):

@@ -11,9 +11,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.training.devices import choose_strategy, own_replicas
-from t2t_repro.training.workers import find_workers
+from t2t_repro.model.settings import LayerConfig
+from t2t_repro.training.workers import find_workers, own_replicas
 from tests.commands import said_by
 from tests.training.two_processes import run_workers
 
@@ -60,14 +59,7 @@ def test_tf_config(monkeypatch, jobs, kind, index, expected):
 TWO = {"worker": ["a:1", "b:1"]}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        tf_config(TWO, index=2),
-        tf_config(TWO, "evaluator"),
-        "{",
-    ],
-)
+@pytest.mark.parametrize("text", [tf_config(TWO, index=2), tf_config(TWO, "evaluator"), "{"])
 def test_another_tf_config_is_refused(monkeypatch, text):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(UserError, match="TF_CONFIG is"):
@@ -140,12 +132,6 @@ def fail_on_the_chief(workers):
 
 
 # Devices
-
-
-def test_a_process_alone_has_all_replicas():
-    assert choose_strategy().num_replicas_in_sync == 1
-    assert own_replicas(choose_strategy()) == range(1)
-    assert own_replicas(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])) == range(2)
 
 
 def test_replicas_are_counted_through_all_workers(monkeypatch):

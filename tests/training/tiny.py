@@ -1,18 +1,21 @@
 """A model, an optimizer and batches small enough for many trainings."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
-from t2t_repro.training.moving_average import MovingAverageSettings
-from t2t_repro.training.optimizer import adam
-from t2t_repro.training.train_step import StepSettings, TrainStep
+from t2t_repro.training.moving_average import MovingAverage
+from t2t_repro.training.settings import StepSettings, adam
+from t2t_repro.training.train_step import TrainStep
 from tests.decoding.random_translator import write_subwords
 
 VOCAB = 40
@@ -35,7 +38,7 @@ def tiny_directory(folder):
     directory = ModelDirectory(folder / "model")
     model = tiny_model(d_model=8)
     subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
-    directory.describe(model, subwords, "a = 1\n", "")
+    directory.write_metadata(model, subwords, "a = 1\n", "")
     save_weights(model, directory.checkpoints, 5)
     return directory
 
@@ -61,8 +64,14 @@ def tiny_step(
     with devices(replicas).scope():
         model = tiny_model(dropout, dtype=dtype)
         update = optimizer() if optimizer else adam(learning_rate=1e-3)
-        average = MovingAverageSettings(decay)
-        return TrainStep(model, update, StepSettings(**settings), seed, jit_compile, average)
+        return TrainStep(model, update, StepSettings(**settings), seed, jit_compile, decay)
+
+
+def untraced(model, optimizer, average=None, **settings) -> Any:
+    """What checkpoints hold of a TrainStep, which takes seconds to make."""
+    average = average or MovingAverage([])
+    parts = {"model": model, "optimizer": optimizer, "average": average}
+    return SimpleNamespace(**parts, settings=StepSettings(**settings))
 
 
 def random_ids(rng, micro_batches, lengths, width):

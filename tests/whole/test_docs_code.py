@@ -30,7 +30,7 @@ def workplace(tmp_path):
     directory = ModelDirectory(tmp_path / "runs" / "quickstart" / "model")
     subwords = shared(SentencePieceModel(write_subwords(tmp_path / "subwords.model")))
     model = random_model(subwords.target)
-    directory.describe(model, subwords, "", "")
+    directory.write_metadata(model, subwords, "", "")
     save_weights(model, directory.checkpoints, 5)
     return tmp_path
 

@@ -1,10 +1,9 @@
 """The protocol of a corpus: named splits of sentence pairs, and a description of its content."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from t2t_repro.data.mixing import MixtureWeights
 from t2t_repro.errors import UserError
 
 _Entry = TypeVar("_Entry")
@@ -33,7 +32,6 @@ class Corpus(Protocol):
         Raises:
             UserError: the data are missing.
         """
-        ...
 
     def prepare(self, download_dir: Path) -> None:
         """Fetches missing data, and checks what is cheap to check.
@@ -44,7 +42,6 @@ class Corpus(Protocol):
         Raises:
             UserError: data cannot be fetched or used.
         """
-        ...
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yields the pairs of a split, always in the same order.
@@ -56,52 +53,6 @@ class Corpus(Protocol):
         Raises:
             UserError: its data cannot be used.
         """
-        ...
-
-
-class Part(NamedTuple):
-    """A corpus of a mixture, or a single corpus.
-
-    Attributes:
-        name: in the mixture; "" for a single corpus.
-        corpus: the corpus.
-        tag: symbols in front of its sources.
-    """
-
-    name: str
-    corpus: Corpus
-    tag: tuple[str, ...] = ()
-
-    def tagged(self, pair: Pair) -> Pair:
-        """Returns a pair with the tag in front of its source."""
-        source, target = pair
-        return " ".join((*self.tag, source)), target
-
-
-@runtime_checkable
-class Mixed(Corpus, Protocol):
-    """A corpus made of several; see `Mixture`.
-
-    Attributes:
-        parts: the corpora.
-        weights: of the corpora in an epoch.
-    """
-
-    parts: Sequence[Part]
-    weights: MixtureWeights
-
-
-def parts_of(corpus: Corpus) -> Sequence[Part]:
-    """Returns the corpora of a mixture; a single corpus is its own part."""
-    return corpus.parts if isinstance(corpus, Mixed) else [Part("", corpus)]
-
-
-def check_unmixed(parameter: str, corpus: Corpus) -> None:
-    """Raises a `UserError` if a part of another corpus is a mixture: its weights would be lost."""
-    if isinstance(corpus, Mixed):
-        raise UserError(
-            f"{parameter} is a mixture, expected a single corpus: list all corpora in one Mixture."
-        )
 
 
 def given_splits(train: _Entry, dev: _Entry | None, test: _Entry | None) -> dict[str, _Entry]:
@@ -124,11 +75,3 @@ def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]
                 "pairs of strings, each on one line"
             )
         yield pair
-
-
-def held_out_pairs(corpus: Corpus, download_dir: Path) -> Iterator[Pair]:
-    """Yields the pairs of every split but "train", without tags."""
-    for part in parts_of(corpus):
-        for split in part.corpus.splits:
-            if split != "train":
-                yield from read_pairs(part.corpus, split, download_dir)

@@ -1,20 +1,58 @@
-"""Several corpora in one run: their weights in an epoch, and their tags."""
+"""Corpora made of other corpora: mixed with weights and tags, or reversed.
 
-from collections.abc import Iterable, Iterator, Mapping
+Corpus i of a mixture has the share w_i / sum(w) of the sentences of an epoch. The weights are
+given, or are
+
+    w_i = size_i^(1/T)
+
+with a temperature T (Arivazhagan et al., 2019, arXiv:1907.05019, section 4.2) and the number size_i
+of training pairs after cleaning. T = 1 keeps the proportions of the corpora; a higher T makes their
+shares more alike.
+
+An epoch of N sentences has exactly n_i of corpus i: N times its share, rounded by largest
+remainder, so that the n_i sum to N. They are the next n_i of an endless stream of the corpus, in
+which one random permutation of all its sentences follows the other. So the counts of two sentences
+of a corpus never differ by more than one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-import gin
+import numpy as np
+from numpy.typing import NDArray
 
-from t2t_repro.config.values import Count, Range, validated
-from t2t_repro.data.corpora.corpus import Corpus, Pair, Part, check_unmixed
-from t2t_repro.data.mixing import MixtureWeights
+from t2t_repro.config.values import Count, Range, configurable
+from t2t_repro.data.corpora.corpus import Corpus, Pair, read_pairs
 from t2t_repro.errors import UserError
-from t2t_repro.text.training import check_symbols
+
+# NumPy ignores zeros at the end of a seed. Without this number, the stream of corpus i in its first
+# round would repeat the draws of epoch i.
+_STREAM = 1
 
 
-@gin.configurable
-@validated
+class Part(NamedTuple):
+    """A corpus of a mixture, or a single corpus.
+
+    Attributes:
+        name: in the mixture; "" for a single corpus.
+        corpus: the corpus.
+        tag: symbols in front of its sources.
+    """
+
+    name: str
+    corpus: Corpus
+    tag: tuple[str, ...] = ()
+
+    def tagged(self, pair: Pair) -> Pair:
+        """Returns a pair with the tag in front of its source."""
+        source, target = pair
+        return " ".join((*self.tag, source)), target
+
+
+@configurable()
 class Mixture:
     """A corpus made of several named ones.
 
@@ -39,15 +77,10 @@ class Mixture:
         corpora: the corpora by name: letters, digits, - and _.
         tags: of some of them, such as '<2de>', or several, '<2de> <news>'.
         weights: of all corpora, proportional to their sentences in an epoch; 0 leaves one out.
-        temperature: in place of weights; see `data.mixing`. Without either, an epoch has every
+        temperature: in place of weights, see the module. Without either, an epoch has every
             sentence once.
         epoch_sentences: sentence pairs of an epoch; by default as many as all corpora have.
-
-    Raises:
-        UserError: an argument is not valid, or two exclude each other.
     """
-
-    splits: tuple[str, ...]
 
     def __init__(
         self,
@@ -60,7 +93,7 @@ class Mixture:
         # Sorted, as gin writes dictionaries into config.gin.
         names, tags = sorted(corpora), tags or {}
         for name in names:
-            check_unmixed(f"Mixture.corpora: {name!r}", corpora[name])
+            _check_unmixed(f"Mixture.corpora: {name!r}", corpora[name])
         if unknown := sorted(set(tags) - set(names)):
             raise UserError(f"Mixture.tags has {unknown[0]!r}, expected some of {_listed(names)}.")
         if weights is not None and temperature is not None:
@@ -68,11 +101,9 @@ class Mixture:
         if weights is not None and set(weights) != set(names):
             raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
         given = {name: tuple(tags[name].split()) for name in tags}
-        check_symbols("Mixture.tags", [symbol for tag in given.values() for symbol in tag])
         self.parts = tuple(Part(name, corpora[name], given.get(name, ())) for name in names)
-        self.weights = MixtureWeights(
-            weights, 1.0 if temperature is None else temperature, epoch_sentences
-        )
+        self._weights, self._temperature = weights, temperature or 1.0
+        self._epoch_sentences = epoch_sentences
         every = (split for part in self.parts for split in part.corpus.splits)
         self.splits = tuple(dict.fromkeys(every))
 
@@ -85,23 +116,156 @@ class Mixture:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Prepares all corpora.
-
-        Raises:
-            UserError: the data of one cannot be fetched or used.
-        """
+        """Prepares all corpora."""
         for part in self.parts:
             part.corpus.prepare(download_dir)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split with their tags, corpus after corpus.
-
-        Raises:
-            UserError: its data cannot be used.
-        """
+        """Yields the pairs of a split with their tags, corpus after corpus."""
         for part in self.parts:
             if split in part.corpus.splits:
                 yield from map(part.tagged, part.corpus.read(split, download_dir))
+
+    def counts(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Returns the number of sentences of each corpus in an epoch.
+
+        Args:
+            sizes: sentences of each corpus, by name.
+        """
+        power = 1 / self._temperature
+        weights = self._weights or {name: size**power for name, size in sizes.items()}
+        total = self._epoch_sentences or sum(sizes.values())
+        return apportion(total, {name: weights[name] for name in sizes})
+
+
+@dataclass(frozen=True)
+class Altered:
+    """A corpus whose pairs are made from those of another corpus.
+
+    Attributes:
+        corpus: the other corpus.
+    """
+
+    corpus: Corpus
+
+    def __post_init__(self) -> None:
+        _check_unmixed(f"{type(self).__name__}.corpus", self.corpus)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those of the other corpus."""
+        return self.corpus.splits
+
+    def prepare(self, download_dir: Path) -> None:
+        """Prepares the other corpus."""
+        self.corpus.prepare(download_dir)
+
+
+@configurable()
+@dataclass(frozen=True)
+class Reversed(Altered):
+    """Another corpus with source and target exchanged, e.g. for a model of both directions.
+
+    Attributes:
+        corpus: the other corpus.
+    """
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the description of the other corpus."""
+        return {"corpus": "Reversed", "of": self.corpus.describe()}
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yields the pairs of a split, exchanged."""
+        for source, target in self.corpus.read(split, download_dir):
+            yield target, source
+
+
+def parts_of(corpus: Corpus) -> Sequence[Part]:
+    """Returns the corpora of a mixture; a single corpus is its own part."""
+    return corpus.parts if isinstance(corpus, Mixture) else [Part("", corpus)]
+
+
+def held_out_pairs(corpus: Corpus, download_dir: Path) -> Iterator[Pair]:
+    """Yields the pairs of every split but "train", without tags."""
+    for part in parts_of(corpus):
+        for split in part.corpus.splits:
+            if split != "train":
+                yield from read_pairs(part.corpus, split, download_dir)
+
+
+def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
+    """Divides a number in proportion to weights, by largest remainder.
+
+    Args:
+        total: the number.
+        weights: none negative, some positive.
+
+    Returns:
+        integers that sum to `total`, each less than 1 away from its exact part. Of equal
+        remainders, the first is rounded up first.
+    """
+    # Exact fractions, so that no rounding makes workers disagree.
+    exact = {name: Fraction(weight) for name, weight in weights.items()}
+    whole = sum(exact.values())
+    parts = {name: total * weight / whole for name, weight in exact.items()}
+    counts = {name: int(part) for name, part in parts.items()}
+    by_remainder = sorted(parts, key=lambda name: counts[name] - parts[name])
+    for name in by_remainder[: total - sum(counts.values())]:
+        counts[name] += 1
+    return counts
+
+
+class EpochMixture:
+    """The sentences of a mixture in an epoch: a pure function of the seed and the epoch.
+
+    Args:
+        corpora: the sentences of the store that each corpus has, by name.
+        counts: number of sentences of each in an epoch.
+        seed: of the run, not negative.
+    """
+
+    def __init__(self, corpora: Mapping[str, range], counts: Mapping[str, int], seed: int) -> None:
+        self.corpora = corpora
+        self.counts = counts
+        self._seed = seed
+
+    def sentences(self, epoch: int) -> NDArray[np.int64]:
+        """Returns the indices of an epoch's sentences, [sentences], rising, with repetitions.
+
+        Args:
+            epoch: from 0.
+        """
+        return np.concatenate(
+            [
+                np.repeat(np.arange(own.start, own.stop), self._times(index, name, epoch))
+                for index, (name, own) in enumerate(self.corpora.items())
+            ]
+        )
+
+    def _times(self, index: int, name: str, epoch: int) -> NDArray[np.int64]:
+        """Returns how often an epoch has each sentence of a corpus, [size]."""
+        size = len(self.corpora[name])
+        begin, end = (number * self.counts[name] for number in (epoch, epoch + 1))
+        times = np.full(size, end // size - begin // size)
+        times[self._stream_start(index, size, end)] += 1
+        times[self._stream_start(index, size, begin)] -= 1
+        return times
+
+    def _stream_start(self, index: int, size: int, position: int) -> NDArray[np.int64]:
+        """Returns the sentences before a position of a corpus's stream, of that round alone."""
+        number, of_round = divmod(position, size)
+        if not of_round:
+            return np.empty(0, np.int64)
+        generator = np.random.default_rng([self._seed, index, number, _STREAM])
+        return generator.permutation(size)[:of_round]
+
+
+def _check_unmixed(parameter: str, corpus: Corpus) -> None:
+    """Raises a `UserError` if a part of another corpus is a mixture: its weights would be lost."""
+    if isinstance(corpus, Mixture):
+        raise UserError(
+            f"{parameter} is a mixture, expected a single corpus: list all corpora in one Mixture."
+        )
 
 
 def _listed(names: Iterable[str]) -> str:

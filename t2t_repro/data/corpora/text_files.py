@@ -6,8 +6,7 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
-import gin
-
+from t2t_repro.config.values import configurable
 from t2t_repro.data.corpora.corpus import Pair, given_splits
 from t2t_repro.data.line_files import check_line_counts, count_lines, identify, read_lines
 from t2t_repro.errors import UserError
@@ -16,7 +15,7 @@ Entry = str | Sequence[str]
 """`"train.tsv"`: source and target in two columns; `("train.en", "train.de")`: aligned files."""
 
 
-@gin.configurable
+@configurable()
 class TextFilesCorpus:
     """Parallel text in UTF-8 files, plain or compressed (`.gz`, `.xz`, `.bz2`), a sentence a line.
 
@@ -35,9 +34,6 @@ class TextFilesCorpus:
         dev: entries for model selection; optional in a mixture.
         test: entries to evaluate on.
         more_tests: entries of further test sets, by name.
-
-    Raises:
-        UserError: a value has another form.
     """
 
     def __init__(
@@ -52,11 +48,7 @@ class TextFilesCorpus:
         self.splits = tuple(self._files)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file; its folder does not matter.
-
-        Raises:
-            UserError: a file is missing.
-        """
+        """Returns name, size and SHA-256 of every file; its folder does not matter."""
         return {
             "corpus": "TextFilesCorpus",
             "splits": {
@@ -89,21 +81,16 @@ class TextFilesCorpus:
         Args:
             split: one of `splits`.
             download_dir: not used.
-
-        Raises:
-            UserError: a line is not UTF-8, or does not have two columns.
         """
         return chain.from_iterable(map(_read, self._files[split]))
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
     """Returns for each entry one path (columns) or two (aligned)."""
-    entries = value if isinstance(value, list) else [value]
-    parsed: list[tuple[Path, ...]] = []
-    for entry in entries or [value]:
+    parsed = []
+    for entry in value if isinstance(value, list) else [value]:
         names = (entry,) if isinstance(entry, str) else entry
-        is_valid = names is not entry or (isinstance(entry, tuple | list) and len(entry) == 2)
-        if not is_valid or not all(isinstance(name, str) and name for name in names):
+        if len(names) > 2:
             raise UserError(
                 f"TextFilesCorpus.{split} is {entry!r}, expected a pair of files "
                 "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"

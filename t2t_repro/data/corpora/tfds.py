@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gin
-
-from t2t_repro.config.values import validated
+from t2t_repro.config.values import configurable
 from t2t_repro.data.corpora.corpus import Pair, given_splits
 from t2t_repro.errors import UserError, reason_of
 
@@ -16,8 +14,7 @@ from t2t_repro.errors import UserError, reason_of
 _READ_BATCH = 1024
 
 
-@gin.configurable
-@validated
+@configurable()
 @dataclass(frozen=True)
 class TfdsCorpus:
     """A translation data set of TensorFlow Datasets (TFDS), e.g. WMT 2014.
@@ -39,9 +36,6 @@ class TfdsCorpus:
         train_split: TFDS's name of the split to train on; may be a slice, "train[:10%]".
         dev_split: likewise, for model selection; or None.
         test_split: likewise, for evaluation; or None.
-
-    Raises:
-        UserError: source and target language are the same.
     """
 
     name: str = "wmt14_translate/de-en"
@@ -63,11 +57,7 @@ class TfdsCorpus:
         return given_splits(self.train_split, self.dev_split, self.test_split)
 
     def describe(self) -> dict[str, Any]:
-        """Returns data set, version, languages, and each split's TFDS name and number of pairs.
-
-        Raises:
-            UserError: the data set is not prepared, or lacks a language or a split.
-        """
+        """Returns data set, version, languages, and each split's TFDS name and number of pairs."""
         info = self._prepared_builder().info
         return {
             "corpus": "TfdsCorpus",
@@ -107,10 +97,8 @@ class TfdsCorpus:
 
         Args:
             split: one of `splits`.
-            download_dir: not used.
-
-        Raises:
-            UserError: the data set is not prepared, or lacks a language.
+            download_dir: not used: `prepare` has downloaded the data. Part of the protocol
+                `Corpus`.
         """
         import tensorflow as tf
 
@@ -119,8 +107,8 @@ class TfdsCorpus:
         features = {key: tf.io.FixedLenFeature([], tf.string) for key in keys}
         for batch in _records(builder, self._tfds_splits[split]):
             examples = tf.io.parse_example(batch, features)
-            sides = (map(_one_line, examples[key].numpy()) for key in keys)
-            yield from zip(*sides, strict=True)
+            sources, targets = (map(_one_line, examples[key].numpy()) for key in keys)
+            yield from zip(sources, targets, strict=True)
 
     def _builder(self) -> Any:
         import tensorflow_datasets as tfds
@@ -148,16 +136,15 @@ class TfdsCorpus:
 
     def _check(self, builder: Any) -> None:
         """Raises a `UserError` unless the data set has the languages and the splits."""
-        languages, splits = (self.source_language, self.target_language), self._tfds_splits.values()
-        for names, known in ((languages, builder.info.features), (splits, builder.info.splits)):
-            for name in names:
-                try:
-                    known[name]
-                except (KeyError, ValueError) as error:
-                    expected = ", ".join(known)
-                    raise UserError(
-                        f"TFDS's {self.name!r} has no {name!r}, expected some of: {expected}."
-                    ) from error
+        languages, splits = builder.info.features, builder.info.splits
+        try:
+            _ = languages[self.source_language], languages[self.target_language]
+            _ = [splits[name] for name in self._tfds_splits.values()]
+        except (KeyError, ValueError) as error:
+            raise UserError(
+                f"TFDS's {self.name!r} lacks a language or a split ({reason_of(error)}), expected "
+                f"some of: {', '.join([*languages, *splits])}."
+            ) from error
 
 
 def _records(builder: Any, split: str) -> Iterator[Any]:

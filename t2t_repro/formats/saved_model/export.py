@@ -18,7 +18,7 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
 from t2t_repro.files import whole_directory, write_whole
-from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.formats.saved_model.servable import Servable, Signatures
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
 SERVER_FILES = ("models.config", "batching_params.pbtxt", "monitoring.config")
@@ -29,8 +29,8 @@ WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 
 def next_version(export_dir: Path) -> int:
     """Returns one more than the largest version that exists."""
-    entries = export_dir.iterdir() if export_dir.is_dir() else ()
-    return max((int(entry.name) for entry in entries if entry.name.isdecimal()), default=0) + 1
+    names = [path.name for path in export_dir.glob("*")]
+    return max((int(name) for name in names if name.isdecimal()), default=0) + 1
 
 
 def write_saved_model(servable: Servable, export_dir: Path, version: int, model_name: str) -> Path:
@@ -75,11 +75,7 @@ def _leave_out_gradients(path: Path) -> None:
     (path / "fingerprint.pb").unlink(missing_ok=True)
 
 
-def _write_warm_up(
-    saved_model: Path,
-    signatures: dict[str, tf.types.experimental.GenericFunction],
-    model_name: str,
-) -> None:
+def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -> None:
     """Writes a request for each signature, to be answered before a version is ready.
 
     The first one of each takes seconds, for which TensorFlow prepares its graph.

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import UNFILLED_SCORE
+from t2t_repro.decoding.settings import Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.model.step_decoder import with_values
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Outputs = dict[str, tf.Tensor]
+Signatures = dict[str, tf.types.experimental.GenericFunction]
 
 SIGNATURES = ("serving_default", "nbest", "token_ids", "score")
 MORE_SIGNATURES = ("prefix", "sample", "alignment")
@@ -53,27 +54,37 @@ class Servable(tf.Module):
         translator: its model, subwords, search and limits are used; its number of workers is not.
         weights: how the model's weights are stored; see `StoredWeights`.
         more: names of `MORE_SIGNATURES`. "prefix" and "sample" each add a graph of a whole search.
+        sampling: the search of the signature "sample"; the translator's own by default.
 
     Raises:
         UserError: "alignment" is asked for, and the subwords are Tensor2Tensor's.
     """
 
-    def __init__(self, translator: Translator, weights: str, more: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        translator: Translator,
+        weights: str,
+        more: Collection[str] = (),
+        sampling: Sampling | None = None,
+    ) -> None:
         super().__init__()
+        self._sampling = sampling or translator.settings.search
         self._names = (*SIGNATURES, *more)
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
-        self._source_text, self._target_text = translator.subwords.each(lambda one: one.in_graph())
+        self._source_text, self._target_text = translator.subwords.each(
+            lambda side: side.in_graph()
+        )
         if "alignment" in more:
             # Word boundaries are SentencePiece's.
-            translator.subwords.each(lambda one: one.sentencepiece())
+            translator.subwords.each(lambda side: side.sentencepiece())
         # One graph for all signatures. A tf.function as an attribute would be traced again by
         # tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
         self._search = tf.function(search, autograph=False).__call__
 
-    def signatures(self) -> dict[str, tf.types.experimental.GenericFunction]:
+    def signatures(self) -> Signatures:
         """Returns the functions that a server offers, by name."""
         table: dict[str, tuple[Callable[..., Outputs], Sequence[tf.TensorSpec]]] = {
             "serving_default": (self.translate, [_TEXTS]),
@@ -148,12 +159,7 @@ class Servable(tf.Module):
         is_empty = tokens.row_lengths() == 0
         sentences = _sentences(tokens, is_empty, self._translator.max_source_length)
         ids, scores = self._search(sentences, tf.constant(1))
-        return {
-            "translation_ids": _without_padding(ids[:, 0]),
-            "score": scores[:, 0],
-            "finished": _are_finished(ids)[:, 0],
-            "truncated": sentences.truncated,
-        }
+        return {"translation_ids": _without_padding(ids[:, 0]), **_outcome(sentences, ids, scores)}
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Outputs:
         """Scores given translations, without length penalty: the signature "score".
@@ -175,7 +181,8 @@ class Servable(tf.Module):
         targets = _sentences(target_ids, never, self._longest_target())
 
         def score(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-            return model.log_probabilities(_group(sources, rows), _group(targets, rows))
+            pair = _group(sources, rows), _group(targets, rows)
+            return tf.reduce_sum(model.token_log_probabilities(*pair), axis=1)
 
         lengths = tf.maximum(sources.lengths, targets.lengths)
         return {
@@ -199,7 +206,8 @@ class Servable(tf.Module):
         sentences = self._encoded(source)
         ids, is_blank = self._target_text.encode(prefix)
         lengths = tf.where(is_blank, 0, tf.cast(ids.row_lengths(), tf.int32))
-        is_cut = (lengths > self._translator.limits(sentences.lengths)) & (sentences.lengths > 0)
+        longest = self._translator.max_target_lengths(sentences.lengths)
+        is_cut = (lengths > longest) & (sentences.lengths > 0)
         ids = ids[:, : self._longest_target()].to_tensor(PAD_ID)
         ids = tf.where(is_blank[:, None], PAD_ID, ids)
         outputs = self._search_sentences(self._translator, sentences, 1, prefix=ids)
@@ -207,7 +215,7 @@ class Servable(tf.Module):
         return {**best, "truncated": sentences.truncated | is_cut}
 
     def sample(self, source: tf.Tensor, seed: tf.Tensor) -> Outputs:
-        """Draws a translation of each text, with gin's `Sampling`: the signature "sample".
+        """Draws a translation of each text: the signature "sample".
 
         Args:
             source: [batch] strings.
@@ -219,7 +227,7 @@ class Servable(tf.Module):
             finished: [batch] bool, as in `translate`.
             truncated: [batch] bool, as in `translate`.
         """
-        settings = replace(self._translator.settings, search=Sampling(samples=1))
+        settings = replace(self._translator.settings, search=self._sampling)
         translator = Translator(self._translator.models, self._translator.subwords, settings)
         sentences = self._encoded(source)
         return self._best(sentences, *self._search_sentences(translator, sentences, 1, seeds=seed))
@@ -239,13 +247,10 @@ class Servable(tf.Module):
         targets = _sentences(*self._target_text.encode(target), self._longest_target())
 
         def align(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-            sides = (self._source_text, sources, source), (self._target_text, targets, target)
-            ids = [_group(sentences, rows) for _, sentences, _ in sides]
-            words = [
-                text.word_numbers(tf.gather(lines, rows), some)
-                for (text, _, lines), some in zip(sides, ids, strict=True)
-            ]
-            return self._translator.aligner.links(*ids, *words)
+            ids = _group(sources, rows), _group(targets, rows)
+            source_words = self._source_text.word_numbers(tf.gather(source, rows), ids[0])
+            target_words = self._target_text.word_numbers(tf.gather(target, rows), ids[1])
+            return self._translator.aligner.links(*ids, source_words, target_words)
 
         is_pair = (sources.lengths > 0) & (targets.lengths > 0)
         lengths = tf.where(is_pair, tf.maximum(sources.lengths, targets.lengths), 0)
@@ -256,36 +261,29 @@ class Servable(tf.Module):
         return _sentences(*self._source_text.encode(texts), self._translator.max_source_length)
 
     def _longest_target(self) -> tf.Tensor:
-        return self._translator.limits(self._translator.max_source_length)
+        return self._translator.max_target_lengths(self._translator.max_source_length)
 
     def _best(self, sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
         """Returns the outputs of ids [batch, 1, steps] and scores [batch, 1]."""
-        return {
-            "translation": self._target_text.decode(ids[:, 0]),
-            "score": scores[:, 0],
-            "finished": _are_finished(ids)[:, 0],
-            "truncated": sentences.truncated,
-        }
+        texts = self._target_text.decode(ids[:, 0])
+        return {"translation": texts, **_outcome(sentences, ids, scores)}
 
     def _search_sentences(
-        self,
-        translator: Translator,
-        sentences: _Sentences,
-        n_best: int | tf.Tensor,
-        prefix: tf.Tensor | None = None,
-        seeds: tf.Tensor | None = None,
+        self, translator: Translator, sentences: _Sentences, n_best: int | tf.Tensor, **of_rows: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns ids [batch, n_best, steps] and scores [batch, n_best]; "" and 0 for the blank."""
-        limits = translator.limits(sentences.lengths)
+        """Returns ids [batch, n_best, steps] and scores [batch, n_best]; "" and 0 for the blank.
+
+        `of_rows` may be prefix [batch, length] or seeds [batch], see `Translator.search_batch`.
+        """
+        limits = translator.max_target_lengths(sentences.lengths)
         steps = tf.reduce_max(tf.concat([[0], limits], axis=0))
         unfilled = [UNFILLED_SCORE] * (translator.settings.search.beam_size - 1)
         batch = tf.size(limits)
 
         def search(rows: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            given = [None if x is None else tf.gather(x, rows) for x in (prefix, seeds)]
-            result = translator.search_batch(
-                tf.gather(sentences.ids, rows)[:, :length], n_best, *given
-            )
+            ids = tf.gather(sentences.ids, rows)[:, :length]
+            constraints = {name: tf.gather(value, rows) for name, value in of_rows.items()}
+            result = translator.search_batch(ids, n_best, **constraints)
             missing = steps - tf.shape(result.ids)[2]
             return tf.pad(result.ids, [[0, 0], [0, 0], [0, missing]]), result.scores
 
@@ -324,6 +322,12 @@ def _group(sentences: _Sentences, rows: tf.Tensor) -> tf.Tensor:
     return tf.gather(sentences.ids, rows)[:, :width]
 
 
+def _outcome(sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
+    """Describes the best of ids [batch, n_best, steps] with scores [batch, n_best]."""
+    finished = _are_finished(ids)[:, 0]
+    return {"score": scores[:, 0], "finished": finished, "truncated": sentences.truncated}
+
+
 def _are_finished(ids: tf.Tensor) -> tf.Tensor:
     """Returns whether ids [batch, n_best, steps] end with EOS, or are those of a blank text."""
     return tf.reduce_any(ids == EOS_ID, axis=2) | tf.reduce_all(ids == PAD_ID, axis=2)
@@ -358,9 +362,6 @@ def in_groups(
     order = tf.argsort(lengths, stable=True)
     ordered = tf.gather(lengths, order)
 
-    def is_any_left(first: tf.Tensor, results: Any) -> tf.Tensor:
-        return first < tf.size(order)
-
     def advance(first: tf.Tensor, results: Any) -> tuple:
         widths = ordered[first:]
         fits = (tf.range(tf.size(widths)) + 1) * widths <= tokens_per_group
@@ -373,7 +374,7 @@ def in_groups(
         return first + size, results
 
     first = tf.math.count_nonzero(lengths == 0, dtype=tf.int32)
-    return tf.while_loop(is_any_left, advance, (first, results))[1]
+    return tf.while_loop(lambda first, _: first < tf.size(order), advance, (first, results))[1]
 
 
 class StoredWeights(tf.Module):
@@ -400,11 +401,9 @@ class StoredWeights(tf.Module):
 
 def _stored(weight: keras.Variable, kind: str) -> list[tf.Variable]:
     value = tf.convert_to_tensor(weight)
-    if value.shape.rank != 2 or kind == "float32":
-        parts = [value]
-    elif kind == "bfloat16":
-        parts = [tf.cast(value, tf.bfloat16)]
-    else:
+    is_matrix = value.shape.rank == 2
+    parts = [tf.cast(value, tf.bfloat16 if is_matrix and kind == "bfloat16" else tf.float32)]
+    if is_matrix and kind == "int8":
         # A product sums over the columns of a table, and the rows of a kernel.
         parts = list(quantized(value, axis=1 if weight.name == "table" else 0))
     return [tf.Variable(part, trainable=False, name=weight.path) for part in parts]

@@ -15,7 +15,7 @@ formulas run instead of the kernels: the same program, slower.
     gradients: look_up    a gradient made of slices         embedding.py                 1.01
     gradients: softmax    a softmax kept in float32         attention.py                 1.6 *
     gradients: layer_norm automatic differentiation         layer_norm.py                1.03
-    gpu: relu             tf.nn.relu                        layer_config.py              †
+    gpu: relu             tf.nn.relu                        feed_forward.py              †
     packing               vectors of padding                training/gradients.py        1.09
 
 The gain is the speed of training or decoding with all kernels, divided by that without this one, on
@@ -30,16 +30,13 @@ from typing import TypeVar
 _Program = TypeVar("_Program")
 
 PLAIN = os.environ.get("T2T_REPRO_PLAIN", "") not in ("", "0")
-"""Whether this process uses the formulas instead of the kernels."""
+"""True if this process uses the formulas instead of the kernels."""
 
 
 def fast(kernel: _Program, formula: _Program) -> _Program:
-    """Returns the kernel, or its formula where `PLAIN`.
+    """Returns the kernel, or the formula where `PLAIN`.
 
-    Blocked attention and packing check `PLAIN` where they are called.
-
-    Args:
-        kernel: the fast program.
-        formula: the plain one, which computes the same (dropout: with other draws).
+    Both compute the same (dropout: with other draws). Blocked attention and packing check `PLAIN`
+    where they are called.
     """
     return formula if PLAIN else kernel

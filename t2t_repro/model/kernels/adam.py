@@ -32,6 +32,9 @@ class Scalars(NamedTuple):
 class FusedAdam(keras.optimizers.Adam):
     """Keras's Adam without its option `amsgrad`.
 
+    The private names below are those that Keras's own optimizers use: m, v, the number of a weight
+    and the step of all weights have no public ones.
+
     m ← m + (1 - β1)(g - m),  v ← v + (1 - β2)(g² - v),
     θ ← θ - rate · sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε)
     """

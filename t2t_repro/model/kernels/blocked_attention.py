@@ -16,12 +16,7 @@ Attend = Callable[..., tf.Tensor]
 
 
 def keys_of_query(window: tuple[int, int], length: float) -> float:
-    """Returns how many keys each query is scored against, including those that are then masked.
-
-    Args:
-        window: positions that a query sees before and after its own.
-        length: of the sentence.
-    """
+    """Returns how many keys each query is scored against, including those that are then masked."""
     return length if length <= _block(window) else _block(window) + sum(window)
 
 
@@ -33,23 +28,18 @@ def _block(window: tuple[int, int]) -> int:
 def blocked_attention(
     attend: Attend,
     queries: tf.Tensor,
-    keys: tf.Tensor,
-    values: tf.Tensor,
+    keys_values: tuple[tf.Tensor, tf.Tensor],
     may_be_seen: tf.Tensor | None,
     window: tuple[int, int],
 ) -> tf.Tensor:
     """Attends from every position to those in its window, block by block.
 
     Args:
-        attend: (queries, keys, values, mask) -> context, all [batch, heads, ...].
+        attend: (queries, (keys, values), mask) -> context, all [batch, heads, ...].
         queries: [batch, heads, length, d_k].
-        keys: [batch, heads, length, d_k].
-        values: [batch, heads, length, d_v].
+        keys_values: [batch, heads, length, d_k] and [batch, heads, length, d_v], as is the result.
         may_be_seen: boolean [batch, 1, length], or None for all.
         window: positions that a query sees before and after its own.
-
-    Returns:
-        [batch, heads, length, d_v].
     """
     batch, heads, length, _ = tf.unstack(tf.shape(queries))
     blocks = _Blocks(batch * heads, length, window)
@@ -59,21 +49,17 @@ def blocked_attention(
 
     if may_be_seen is not None:
         may_be_seen = tf.repeat(tf.broadcast_to(may_be_seen, [batch, 1, length]), heads, axis=0)
-    of_blocks = blocks.queries(rows(queries)), blocks.keys(rows(keys)), blocks.keys(rows(values))
-    context = attend(*(x[:, None] for x in of_blocks), blocks.mask(may_be_seen))
+    of_queries = blocks.queries(rows(queries))[:, None]
+    keys, values = (blocks.keys(rows(x))[:, None] for x in keys_values)
+    context = attend(of_queries, (keys, values), blocks.mask(may_be_seen))
     context = blocks.join(context[:, 0])
     return tf.reshape(context, [batch, queries.shape[1], length, values.shape[-1]])
 
 
 class _Blocks:
-    """Sequences split into blocks, which take the place of the rows.
+    """Sequences [rows, length] split into blocks, which take the place of the rows.
 
     The axes are [rows·blocks, block, ...] of queries and [rows·blocks, range, ...] of keys.
-
-    Args:
-        rows: how many sequences.
-        length: of each.
-        window: positions that a query sees before and after its own.
     """
 
     def __init__(self, rows: tf.Tensor, length: tf.Tensor, window: tuple[int, int]) -> None:
@@ -85,11 +71,11 @@ class _Blocks:
         self._before, self._after = (tf.where(self._count > 1, side, 0) for side in window)
 
     def queries(self, x: tf.Tensor) -> tf.Tensor:
-        """[rows, length, width] → [rows·blocks, block, width]."""
+        """Splits queries: [rows, length, width] → [rows·blocks, block, width]."""
         return tf.reshape(self._filled(x, 0), [-1, self._block, x.shape[-1]])
 
     def keys(self, x: tf.Tensor) -> tf.Tensor:
-        """[rows, length, width] → [rows·blocks, range, width], zeros beyond the ends."""
+        """Splits keys: [rows, length, width] → [rows·blocks, range, width], zeros at the ends."""
         width = x.shape[-1]
         blocks = tf.reshape(self._filled(x, 1), [self._rows, -1, self._block, width])
         ranges = tf.concat(
@@ -103,7 +89,7 @@ class _Blocks:
         return tf.reshape(ranges, [-1, self._before + self._block + self._after, width])
 
     def mask(self, may_be_seen: tf.Tensor | None) -> tf.Tensor:
-        """[rows, 1, length], boolean, or None → [rows·blocks, block, range]."""
+        """Splits a boolean mask: [rows, 1, length], or None → [rows·blocks, block, range]."""
         if may_be_seen is None:
             may_be_seen = tf.ones([1, 1, self._length], tf.bool)
         keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
@@ -115,7 +101,7 @@ class _Blocks:
         return is_near & (keys | (distance == 0))
 
     def join(self, blocks: tf.Tensor) -> tf.Tensor:
-        """[rows·blocks, block, width] → [rows, length, width]."""
+        """Joins blocks: [rows·blocks, block, width] → [rows, length, width]."""
         width = blocks.shape[-1]
         return tf.reshape(blocks, [self._rows, -1, width])[:, : self._length]
 

@@ -23,7 +23,8 @@ def summed_cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes -Σ_t w_t Σ_v q_v log softmax(x_t E^T)_v without keeping the logits.
 
-    The result is one sum, so its gradient p - q is computed in the same pass.
+    The arguments are those of `model.loss.summed_cross_entropy`. The result is one sum, so its
+    gradient p - q is computed in the same pass.
 
     The smoothed labels q are low = ε / (V - 1) everywhere, and 1 - ε = low + high at the label y.
     So without a tensor of q, the cross entropy of a token is
@@ -32,13 +33,6 @@ def summed_cross_entropy(
 
     and of its gradients (p - q) E and (p - q)^T x only the parts p E and p^T x are as wide as the
     vocabulary.
-
-    Args:
-        x: [tokens, d_model], floating point; z = x E^T is computed in its dtype.
-        table: [vocab, d_model], E, float32.
-        labels: [tokens] int32, y.
-        weights: [tokens] float32, w.
-        label_smoothing: ε.
 
     Returns:
         The sum, and Σ_t w_t (-log p_y), the nll; float32 scalars. The nll has no gradient.
@@ -74,11 +68,6 @@ def _softmax_passes(
     x: tf.Tensor, table: tf.Tensor, weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes the parts of loss and gradient as wide as the vocabulary, p = softmax(x E^T).
-
-    Args:
-        x: [tokens, d_model].
-        table: [vocab, d_model], E.
-        weights: [tokens] float32, w.
 
     Returns:
         log Σ_v exp(x E^T)_v [tokens] in float32, p E [tokens, d_model] in the dtype of `x`, and

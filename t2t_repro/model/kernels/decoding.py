@@ -19,14 +19,8 @@ def best_extensions(
 
     Replaces log_softmax and tf.math.top_k, which take several times as long on a CPU. Ids are
     divided into groups of neighbours: the k best are in the k groups with the best maxima, and
-    finding maxima is far cheaper than sorting.
-
-    Args:
-        log_probs: [batch, beam] float32, of the hypotheses.
-        logits: [batch, beam, vocab] float32, beam and vocab statically known.
-        k: how many, at most beam·vocab.
-        forbidden: ids that extend no hypothesis.
-        normalized: whether the logits are log-probabilities.
+    finding maxima is far cheaper than sorting. The arguments are the formula's; beam and vocab are
+    statically known, and k is at most beam·vocab.
 
     Returns:
         Log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
@@ -117,16 +111,8 @@ def room(shape: list, dtype: tf.DType) -> tf.Tensor:
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Overwrites rows in place; the given tensor must not be used again.
+    """Overwrites `places` [new] of rows [rows, depth] in place; the tensor must not be used again.
 
     Replaces tf.tensor_scatter_nd_update, which copies the whole cache at every step of decoding.
-
-    Args:
-        rows: [rows, depth].
-        places: [new], which rows to write.
-        new: [new, depth].
-
-    Returns:
-        [rows, depth].
     """
     return tf.raw_ops.InplaceUpdate(x=rows, i=places, v=new)

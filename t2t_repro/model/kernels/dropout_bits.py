@@ -22,15 +22,10 @@ _SCRAMBLING_KEY = 0x3EC8F720, 0x02461E29
 
 
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws integers uniformly from 0 ... 2^16 - 1.
+    """Draws uint16 integers uniformly from 0 ... 2^16 - 1, a function of the seed [2].
 
-    Args:
-        shape: of the result, int32.
-        seed: [2] integers: Philox's key, and the upper half of its counter (draws count in the
-            lower half). Scrambled, they give what TensorFlow draws with a seed.
-
-    Returns:
-        uint16 of that shape, a function of the seed.
+    The seed is Philox's key, and the upper half of its counter (draws count in the lower half).
+    Scrambled, it gives what TensorFlow draws with a seed.
     """
     return (_element_by_element if gpu.fuses() else _all_at_once)(shape, _unsigned(seed))
 
@@ -59,14 +54,7 @@ def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
-    """Scrambles seeds as TensorFlow does before each draw.
-
-    Args:
-        seeds: [draws, 2] integers.
-
-    Returns:
-        [draws, 2] int64, each for `random_levels`.
-    """
+    """Scrambles seeds [draws, 2] as TensorFlow does before each draw; the result is int64."""
     counter = [word for part in tf.unstack(_unsigned(seeds), axis=1) for word in halves(part)]
     scrambled_parts = joined(philox(counter, _SCRAMBLING_KEY))
     return tf.bitcast(tf.stack(scrambled_parts, axis=1), tf.int64)

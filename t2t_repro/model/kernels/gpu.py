@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.python import xla
+from tensorflow.compiler.tf2xla.python import xla  # There is no public optimization_barrier.
 
 _compiled = ContextVar("compiled", default=False)
 
@@ -49,14 +49,11 @@ def fuses() -> bool:
     return _compiled.get() and has_gpu()
 
 
-def apart(*tensors: tf.Tensor) -> list[tf.Tensor]:
+def optimization_barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:
     """Returns the same tensors behind a barrier, where XLA compiles for a GPU.
 
     XLA fuses nothing across it, and does not merge equal computations on its two sides. The barrier
     has no gradient.
-
-    Args:
-        tensors: of any shapes and dtypes.
     """
     return list(xla.optimization_barrier(*tensors)) if fuses() else list(tensors)
 
@@ -66,12 +63,6 @@ def relu(x: tf.Tensor) -> tf.Tensor:
 
     Replaces tf.nn.relu, for whose gradient XLA tests and therefore keeps the input. That would also
     prevent the fusion of max(0, x) into the product before it.
-
-    Args:
-        x: of any shape.
-
-    Returns:
-        The shape of `x`.
     """
     return _relu(x) if has_gpu() else tf.nn.relu(x)
 
@@ -105,13 +96,13 @@ def layer_norm_gradient(
     """
     dtype = x.dtype
     # The x̂ of the forward pass would have to be kept until now.
-    x, upstream = apart(x, upstream)
+    x, upstream = optimization_barrier(x, upstream)
     upstream = tf.cast(upstream, tf.float32)
     normal, scale = normalized(x)
     g = upstream * gamma
     mean, along = (tf.reduce_mean(v, axis=-1, keepdims=True) for v in (g, g * normal))
     d_x = (g - mean - normal * along) * scale
-    (written,) = apart(tf.cast(normal, dtype))
+    (written,) = optimization_barrier(tf.cast(normal, dtype))
     of_gamma = upstream * tf.cast(written, tf.float32)
     d_gamma, d_beta = (
         tf.reduce_sum(tf.reshape(v, [-1, v.shape[-1]]), axis=0) for v in (of_gamma, upstream)
@@ -120,15 +111,10 @@ def layer_norm_gradient(
 
 
 def softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes e and s with softmax(z) = e / s, and log Σ_v exp z_v.
+    """Computes e [tokens, vocab] and s [tokens, 1] with softmax(z) = e / s, and log Σ_v exp z_v.
 
-    The division by s can then be made where vectors are as wide as the model.
-
-    Args:
-        logits: [tokens, vocab], z, float32.
-
-    Returns:
-        e [tokens, vocab], s [tokens, 1] and the logarithm [tokens, 1].
+    The division by s can then be made where vectors are as wide as the model. The logits z are
+    float32.
     """
     largest = tf.reduce_max(logits, axis=1, keepdims=True)
     e = tf.exp(logits - largest)
@@ -140,19 +126,14 @@ def philox(counter: Words, key: Words | tuple[int, int]) -> Words:
     """Computes Philox4x32-10 (Salmon et al., 2011), of which each element needs its own words.
 
     XLA makes kernels of TensorFlow's operation that write all random bits to memory. These
-    operations are fused into the kernel that uses the bits. A round makes of the words c and k
+    operations are fused into the kernel that uses the bits. A round makes of the words c, four of
+    the counter, and k, two of the key,
 
         (c_0, c_1, c_2, c_3) → (high(M_1 c_2) ⊕ c_1 ⊕ k_0, low(M_1 c_2),
                                 high(M_0 c_0) ⊕ c_3 ⊕ k_1, low(M_0 c_0)),
 
-    with the high and low halves of 64-bit products. After each round W_i is added to k_i.
-
-    Args:
-        counter: c, four words.
-        key: k, two words.
-
-    Returns:
-        Four words of random bits, a function of counter and key.
+    with the high and low halves of 64-bit products. After each round W_i is added to k_i. The
+    result is four words of random bits.
     """
     # The keys of all rounds at once: XLA would make a kernel of each sum.
     keys = [tf.constant(steps, tf.uint32) + k for k, steps in zip(key, _PHILOX_STEPS, strict=True)]

@@ -9,18 +9,11 @@ from t2t_repro.model.kernels import gpu
 
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Computes x + b, whose gradient by b is Σ_i ∂x_i, summed in float32.
+    """Computes x + b for x [vectors, units]; its gradient by b is Σ_i ∂x_i, summed in float32.
 
     Replaces tf.nn.bias_add, whose gradient TensorFlow sums in bfloat16 on a CPU. Such a sum stops
     growing: with 8,000 vectors it is off by 10 %, and by 22 % if their mean is a tenth of their
     spread. A product with ones is summed in float32, in half the time.
-
-    Args:
-        x: [vectors, units].
-        bias: [units].
-
-    Returns:
-        [vectors, units].
     """
     if gpu.has_gpu() or x.dtype != tf.bfloat16:
         return tf.nn.bias_add(x, bias)
@@ -38,18 +31,11 @@ def _summed_in_float32(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
 @tf.custom_gradient
 def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Gathers rows, with a dense gradient.
+    """Gathers rows of a table [vocab, d_model] by ids of any shape, with a dense gradient.
 
     Replaces tf.gather, whose gradient consists of slices. The gradient of the softmax by the same
     table is dense; added to slices, it would become slices too, one per row beside one per token.
     This saves memory, and little time.
-
-    Args:
-        table: [vocab, d_model].
-        ids: integers of any shape, such as [batch, length].
-
-    Returns:
-        The shape of `ids`, then d_model.
     """
     rows = table.shape[0]
 
@@ -62,18 +48,12 @@ def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
 @tf.custom_gradient
 def softmax(scores: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Computes e^z / Σ e^z in float32, with z the scores of a query.
+    """Computes e^z / Σ e^z in float32, z the scores of a query, in the dtype of the scores.
 
     Replaces the automatic gradient of `model.attention.softmax`. In mixed precision that keeps
     float32 weights beside bfloat16 ones: three times as much of [length, length], which fill the
     memory for long sentences. With w the result and g the gradient by it, the gradient by the
     scores is w (g - Σ w g).
-
-    Args:
-        scores: [..., key_length], floating point.
-
-    Returns:
-        The shape and dtype of `scores`.
     """
     weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
 
@@ -91,22 +71,13 @@ def softmax(scores: tf.Tensor) -> tuple[tf.Tensor, Any]:
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     """Computes γ x̂ + β with x̂ = (x - μ) / sqrt(σ² + ε), in float32 for any dtype of x.
 
-    Replaces the automatic differentiation of `model.layer_norm.layer_norm`. The closed form makes
-    half as many passes over memory, on which a CPU's time depends.
+    Replaces the automatic differentiation of `model.layer_norm.layer_norm`, which has the shapes.
+    The closed form makes half as many passes over memory, on which a CPU's time depends.
     With g = γ ∂y, and means over the last axis, its gradient is
 
         ∂x = (g - mean(g) - x̂ mean(g x̂)) / sqrt(σ² + ε),  ∂γ = Σ ∂y x̂,  ∂β = Σ ∂y.
 
     On a GPU the x̂ of ∂γ is rounded to the dtype of x.
-
-    Args:
-        x: [..., d_model].
-        gamma: [d_model], float32.
-        beta: [d_model], float32.
-        epsilon: ε.
-
-    Returns:
-        The shape and dtype of `x`.
     """
 
     @tf.custom_gradient

@@ -38,11 +38,6 @@ class Packed(NamedTuple):
     vectors: tf.Tensor
     layout: "PackedLayout"
 
-    @property
-    def length(self) -> tf.Tensor:
-        """The length of the sentences, padding included."""
-        return self.layout.length
-
     def map(self, function: Callable[[tf.Tensor], tf.Tensor]) -> "Packed":
         """Applies a function that treats all vectors alike."""
         return Packed(function(self.vectors), self.layout)
@@ -94,19 +89,18 @@ class PackedLayout(NamedTuple):
     slot_of_position: tf.Tensor
 
     @classmethod
-    def of(cls, ids: tf.Tensor, capacity: int | tf.Tensor | None = None) -> "PackedLayout":
+    def of(cls, ids: tf.Tensor, capacity: int | tf.Tensor) -> "PackedLayout":
         """Packs the tokens of ids one after the other.
 
         Args:
             ids: [batch, length], PAD after the tokens of a row, and at the end of the last one: see
                 `with_empty_row`.
-            capacity: the number of slots, at least one more than there are tokens (not checked);
-                by default exactly that.
+            capacity: the number of slots, at least one more than there are tokens (not checked).
         """
         batch, length = tf.unstack(tf.shape(ids))
         is_token = tf.reshape(tf.cast(tf.not_equal(ids, PAD_ID), tf.int32), [-1])
         tokens = tf.reduce_sum(is_token)
-        capacity = tokens + 1 if capacity is None else tf.cast(capacity, tf.int32)
+        capacity = tf.cast(capacity, tf.int32)
         slot_of_token = tf.cumsum(is_token) * is_token
         # Of a static shape, unlike a boolean mask.
         position = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of_token, capacity)
@@ -154,18 +148,10 @@ class PackedLayout(NamedTuple):
 
 
 def _move(rows: tf.Tensor, sources: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
-    """Gathers rows; the gradient gathers them back.
+    """Gathers rows [rows, depth] by `sources` [moved]; the gradient gathers them back.
 
     TensorFlow's gradient of a gather sums slices, for rows that are read more than once. Here only
-    padding is, and its gradient is zero.
-
-    Args:
-        rows: [rows, depth].
-        sources: [moved], the row to read.
-        back: [rows], where a row was moved to; one of the places if there are several.
-
-    Returns:
-        [moved, depth].
+    padding is, and its gradient is zero. `back` [rows] is where a row was moved to.
     """
 
     @tf.custom_gradient

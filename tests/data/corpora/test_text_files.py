@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.mixture import held_out_pairs
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
 from tests.data.test_line_files import write
@@ -40,10 +40,10 @@ def test_misaligned_files_are_refused(tmp_path, dev):
         ("x.tsv", b"a\tb\na\xff\tb\n", r"x\.tsv, line 2: byte 0xff at position 1 .*UTF-8"),
         ("x.tsv", b"a\tb\na b\n", r"x\.tsv, line 2: 1 tab-separated columns, expected 2"),
         ("x.tsv", b"a\tb\rc\td\r", r"x\.tsv ends its lines with CR alone"),
+        ("x.tsv", b" \tb\na\t\xc2\xa0\n\t\n", r"x\.tsv: no line has text"),
         ("x.tsv", b"PK\x03\x04" + bytes(9), r"x\.tsv is a zip archive or a document: unzip"),
         ("x.gz", bytes(257) + b"ustar", r"x\.gz is a tar archive"),
         ("x.bz2", "\ufeffa\tb\n".encode("utf-16-le"), r"x\.bz2 is UTF-16: iconv"),
-        ("x.tsv", b" \tb\na\t\xc2\xa0\n\t\n", r"x\.tsv: no line has text"),
     ],
 )
 def test_unusable_content_is_one_line_with_file_and_line(tmp_path, dev, name, content, message):
@@ -65,7 +65,7 @@ def test_damaged_files_are_named(tmp_path, dev, suffix):
         TextFilesCorpus(str(path), dev).prepare(tmp_path)
 
 
-@pytest.mark.parametrize("value", [[], 5, ("a.en",), [("a.en", 3)]])
+@pytest.mark.parametrize("value", [5, ("a.en", "a.de", "a.fr"), [("a.en", 3)]])
 def test_values_of_another_form_are_refused_at_once(value):
     with pytest.raises(UserError, match=r"TextFilesCorpus\.train"):
         TextFilesCorpus(value, "dev.tsv")

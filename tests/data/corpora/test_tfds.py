@@ -7,10 +7,9 @@ import pytest
 import tensorflow_datasets as tfds
 
 from t2t_repro.data.corpora import tfds as tfds_corpus
-from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.mixture import held_out_pairs
 from t2t_repro.data.corpora.tfds import TfdsCorpus
 from t2t_repro.errors import UserError
-from tests.real_corpora import corpus_folder
 
 TRAIN_SIZE = 50
 
@@ -120,12 +119,3 @@ def test_missing_data_are_prepared_once(tmp_path, monkeypatch):
     assert corpus.describe()["splits"]["dev"]["pairs"] == 3
     monkeypatch.setattr(TinyTranslate, "download_and_prepare", pytest.fail)
     corpus.prepare(tmp_path)
-
-
-@pytest.mark.slow
-def test_wmt14_where_it_is_at_hand(tmp_path):
-    corpus = TfdsCorpus(data_dir=str(corpus_folder("tfds/wmt14_translate").parent))
-    corpus.prepare(tmp_path)
-    pairs = list(corpus.read("test", tmp_path))
-    assert len(pairs) == corpus.describe()["splits"]["test"]["pairs"] == 3003
-    assert any(source.startswith("Gutach: Increased safety") for source, _ in pairs)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.batch_plan import padded
 from t2t_repro.decoding.loading import load_translator
-from t2t_repro.decoding.pair_scores import padded
-from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.vocabulary import PAD_ID
@@ -175,7 +175,7 @@ class Oracle(NamedTuple):
     def translator(self, alpha):
         params = [f"MarianSearch.length_penalty = {alpha}"]
         # Its lists were made with --allow-unk.
-        params += ["Translator.forbidden_ids = ()"] * self.has_pieces
+        params += ["ImportedBehaviour.forbidden_ids = ()"] * self.has_pieces
         return load_translator(self.model_dir, params)
 
 

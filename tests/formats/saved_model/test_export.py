@@ -16,7 +16,6 @@ from t2t_repro.formats.saved_model.export import (
     next_version,
     write_saved_model,
 )
-from tests.formats.saved_model.cpp_client import cpp_session
 
 PUBLIC = {"serving_default", "nbest", "token_ids", "score", "prefix", "sample", "alignment"}
 
@@ -32,11 +31,6 @@ def test_the_warm_up_requests_are_answered(serve, export_dir, graph):
         inputs = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
         answer = serve(request.model_spec.signature_name, inputs)
         assert {len(x) for x in answer.values()} == {len(x) for x in inputs.values()}
-
-
-def test_without_the_operations_of_tensorflow_text_it_is_refused(export_dir):
-    with cpp_session(export_dir / "3", []) as (_, loaded):
-        assert "Sentencepiece" in loaded["error"]
 
 
 def nodes(graph):

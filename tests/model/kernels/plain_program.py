@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.model import kernels
-from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.step_decoder import StepDecoder
 from t2t_repro.model.transformer import Transformer
 

@@ -1,0 +1,251 @@
+"""Makes prepared data stage by stage.
+
+Stages: the text of each split, the subword models, the tokens of each split. They are made in
+`.prepared.partial`, and a file there marks each complete stage. A run that was killed continues
+after the last complete stage, with the same bytes in the end. `prepared` appears when all is done.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from unicodedata import normalize
+
+import numpy as np
+from absl import logging
+
+from t2t_repro.data.cleaning import ADDED, WORDS, CleaningReport, clean
+from t2t_repro.data.corpora.corpus import Pair, read_pairs
+from t2t_repro.data.corpora.mixture import Part, held_out_pairs, parts_of
+from t2t_repro.data.parallel import default_workers, map_in_order
+from t2t_repro.data.preparation import Preparation, prepare_corpus
+from t2t_repro.data.prepared import (
+    DIRECTORY,
+    DOWNLOADS,
+    PAIRS_IN_BLOCK,
+    CleanText,
+    PreparedData,
+    Reports,
+    TextBlock,
+    part_name,
+    total_report,
+    write_manifest,
+)
+from t2t_repro.data.token_store import STORE_FILES, VocabSizes, complete_token_store, token_block
+from t2t_repro.errors import UserError
+from t2t_repro.files import lock, naming, read_json, write_json
+from t2t_repro.progress import Progress
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair, open_pair
+
+_Changes = Counter[tuple[str, str]]
+
+
+def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
+    """Prepares the data, or opens them if they are prepared.
+
+    Args:
+        settings: what to prepare, and how.
+        data_dir: see `prepared`.
+
+    Raises:
+        UserError: the corpus cannot be used, or `data_dir` holds data made with other settings.
+    """
+    directory = data_dir / DIRECTORY
+    prepare_corpus(settings.corpus, data_dir)
+    if not directory.exists():
+        with lock(data_dir / ".prepared.lock"):
+            if not directory.exists():
+                Stages(settings, data_dir).run()
+    data = PreparedData(directory)
+    data.check_made_with(settings.identity)
+    return data
+
+
+class Stages:
+    """The stages of a preparation.
+
+    Args:
+        settings: what to prepare, and how.
+        data_dir: see `prepared`.
+    """
+
+    def __init__(self, settings: Preparation, data_dir: Path) -> None:
+        self._settings = settings
+        self._corpus = settings.corpus
+        self._downloads = data_dir / DOWNLOADS
+        self._directory = data_dir / DIRECTORY
+        self._partial = data_dir / ".prepared.partial"
+        self._result = self._partial / "result"
+        self._workers = settings.workers or default_workers()
+
+    def run(self) -> None:
+        """Makes the stages that are not complete, and puts the result in its place."""
+        self._discard_other_data()
+        reports = {
+            split: self._stage(f"{split}.text", partial(self._write_text, split))
+            for split in self._corpus.splits
+        }
+        pairs = total_report(reports["train"])
+        self._stage("subwords", partial(self._make_subwords, pairs["kept"] - pairs[WORDS]))
+        for split in self._corpus.splits:
+            encode = partial(self._encode, split, reports[split])
+            reports[split] = self._stage(f"{split}.tokens", encode)
+        write_manifest(self._result, self._settings.identity, reports)
+        self._result.rename(self._directory)
+        shutil.rmtree(self._partial)
+
+    def _discard_other_data(self) -> None:
+        """Deletes stages that were made with other settings."""
+        path, identity = self._partial / "identity.json", self._settings.identity
+        is_same = path.exists() and read_json(path) == identity
+        if not (is_same and self._result.is_dir()):
+            shutil.rmtree(self._partial, ignore_errors=True)
+            self._result.mkdir(parents=True)
+            write_json(path, identity)
+
+    def _stage(self, name: str, make: Callable[[], Reports]) -> Reports:
+        """Runs a stage, unless it is complete; returns its reports."""
+        mark = self._partial / f"{name}.json"
+        if mark.exists():
+            logging.info("data: %s is complete already", name)
+        else:
+            with naming(self._partial):
+                write_json(mark, make())
+        reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
+        for corpus, report in reports.items():
+            if not report["kept"]:
+                raise UserError(
+                    f"the split {part_name(name.rpartition('.')[0], corpus)!r} has no sentence "
+                    f"pairs left ({report.describe()}), expected at least one: check the corpus, "
+                    "loosen Cleaning, or raise prepare.max_length."
+                )
+        return reports
+
+    def _write_text(self, split: str) -> Reports:
+        """Cleans a split and writes its text."""
+        reports: Reports = {}
+        CleanText(self._result, split).write(self._cleaned(split, reports))
+        return reports
+
+    def _cleaned(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
+        """Yields the text of a split in blocks, with variants and tags, and adds to the reports."""
+        variants, number = self._settings.variants if split == "train" else None, 0
+        parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
+        with Progress(f"data: {split}: cleaning") as progress:
+            for part in parts:
+                # Named first, so that the order of a report does not depend on blocks.
+                reports[part.name] = CleaningReport(dict.fromkeys(ADDED, 0) if variants else {})
+                for pairs, report in self._clean(split, part):
+                    progress.advance(report.total())
+                    if variants:
+                        first, number = number, number + len(pairs)
+                        pairs, added = variants.extend(pairs, first)
+                        report.update(added)
+                    reports[part.name].update(report)
+                    yield [part.tagged(pair) for pair in pairs] if part.tag else pairs
+
+    def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
+        """Yields the pairs of a corpus in blocks, with a report on each; tags come later."""
+        pairs = read_pairs(part.corpus, split, self._downloads)
+        blocks = iter(lambda: list(islice(pairs, PAIRS_IN_BLOCK)), [])
+        if split == "train":
+            held_out = held_out_pairs(self._corpus, self._downloads)
+            return clean(blocks, self._settings.cleaning, held_out, self._workers)
+        # Held-out pairs are all translated and scored.
+        return ((block, CleaningReport(kept=len(block))) for block in blocks)
+
+    def _make_subwords(self, pairs: int) -> Reports:
+        """Makes the subword models; has no reports.
+
+        Args:
+            pairs: number of the training pairs to learn from.
+        """
+        text, variants = CleanText(self._result, "train"), self._settings.variants
+        for name, (recipe, sides) in self._settings.recipes.files().items():
+            # Variants with random words are left out.
+            learned = variants.without_words(text) if variants else text
+            sentences = (pair[side] for pair in learned for side in sides)
+            recipe.train(sentences, self._result / name, len(sides) * pairs)
+        return {}
+
+    def _encode(self, split: str, reports: Reports) -> Reports:
+        """Writes the token store of a split; returns the reports with over-long pairs in them."""
+        store = self._result / f"{split}.tokens"
+        store.mkdir(exist_ok=True)
+        counts = {corpus: report["kept"] for corpus, report in reports.items()}
+        blocks = CleanText(self._result, split).blocks(counts)
+        encoder = _BlockEncoder(self._result, self._settings.max_length)
+        total = sum(counts.values())
+        changes: _Changes = Counter()
+        with ExitStack() as opened:
+            files = {name: opened.enter_context((store / name).open("wb")) for name in STORE_FILES}
+            progress = opened.enter_context(Progress(f"data: {split}: encoding", total=total))
+            encoded = map_in_order(encoder, blocks, self._workers, "prepare.workers")
+            for corpus, parts, pairs, too_long, of_block in encoded:
+                changes.update(of_block)
+                for name, part in parts.items():
+                    files[name].write(part)
+                if too_long:
+                    reports[corpus].update(kept=-too_long, over_long_subwords=too_long)
+                progress.advance(pairs)
+        complete_token_store(store, encoder.sizes)
+        for corpus, report in reports.items():
+            logging.info("data: %s: %s", part_name(split, corpus), report.describe())
+        for side in sorted({side for side, _ in changes}):
+            counts = {change: count for (at, change), count in changes.items() if at == side}
+            number = f"{sum(counts.values()):,} {side} lines"
+            logging.info(f"data: {split}: the subwords change {number}, e.g. {min(counts)}")
+        return reports
+
+
+@dataclass
+class _BlockEncoder:
+    """Encodes blocks of text; picklable.
+
+    Attributes:
+        directory: of the subword models.
+        max_length: see `Preparation`.
+    """
+
+    directory: Path
+    max_length: int
+
+    @cached_property
+    def _subwords(self) -> SubwordPair:
+        return open_pair(self.directory)
+
+    @property
+    def sizes(self) -> VocabSizes:
+        """Sizes of the vocabularies."""
+        return VocabSizes(*(model.size for model in self._subwords))
+
+    def __call__(self, block: TextBlock) -> tuple[str, dict[str, bytes], int, int, _Changes]:
+        """Encodes a block.
+
+        Returns:
+            the block's corpus, bytes for each file of a token store by name, the numbers of pairs
+            in the text and of those among them that are too long, and the `_changes` of both sides.
+        """
+        corpus, *texts = block
+        lines = [text.decode().split("\n")[:-1] for text in texts]
+        sides = [model.encode_block(own) for model, own in zip(self._subwords, lines, strict=True)]
+        fits = np.maximum(*(lengths for _, lengths in sides)) <= self.max_length
+        source, target = ((ids[np.repeat(fits, counts)], counts[fits]) for ids, counts in sides)
+        parts = token_block(source, target, self.sizes)
+        changes = sum(map(_changes, ("source", "target"), self._subwords, lines), Counter())
+        return corpus, parts, len(fits), int(np.count_nonzero(~fits)), changes
+
+
+def _changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
+    """Counts the lines with a character that the subwords write otherwise, by the first of them."""
+    changed = {}
+    for character in filter(str.split, set("".join(lines))):
+        written = model.decode(model.encode([character])[0])
+        if normalize("NFC", written) != normalize("NFC", character):
+            changed[character] = f"{character!r} to {written!r}"
+    first = (next(filter(None, map(changed.get, line)), None) for line in lines if changed)
+    return Counter((side, change) for change in first if change)

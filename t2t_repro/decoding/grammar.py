@@ -1,0 +1,180 @@
+"""Grammars restrict a search; the grammar of linearised trees, with as many leaves as words.
+
+A Transformer cannot count: without the grammar, half of the outputs of a small parser are not trees
+of their sentences. A tag dictionary (Ratnaparkhi 1996) keeps leaves and words side by side: a
+decoder that has skipped a word finds no tag for the next word.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.decoding.search import Cache, Grammar, StepModel
+from t2t_repro.errors import UserError
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import SubwordPair
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, SPACE_MARK
+
+_CLOSE = "/"
+"""Begins the symbol that closes a constituent, as `parsing.trees` writes it."""
+
+
+class GrammaticalModel(NamedTuple):
+    """A model whose hypotheses follow a grammar; to a search, a `StepModel` like any other.
+
+    Its scores are log-probabilities, -inf of what may not come next. The other ids keep the
+    probability that the model gives them, so a score is still log P.
+
+    Attributes:
+        model: scores the next id. Its cache is the first of two here.
+        grammar: says what may come next. Its state is the second.
+        normalized: as in `DecodingConstraints`.
+    """
+
+    model: StepModel
+    grammar: Grammar
+    normalized: bool = False
+
+    def make_room(self, cache: Cache, positions: int) -> Cache:
+        """Enlarges the model's cache by so many steps."""
+        of_model, state = cache
+        return self.model.make_room(of_model, positions), state
+
+    def step(
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
+    ) -> tuple[tf.Tensor, Cache]:
+        """Scores the next id of every hypothesis; see `StepModel`."""
+        scores, of_model = self.model.step(ids, parents, position, cache[0])
+        log_p = tf.cast(scores, tf.float32)
+        if not self.normalized:
+            log_p = tf.nn.log_softmax(log_p)
+        before = tf.nest.map_structure(
+            lambda part: tf.gather(part, parents, batch_dims=1), cache[1]
+        )
+        state = self.grammar.after(before, ids)
+        is_allowed = self.grammar.allowed(state)
+        return tf.where(is_allowed, log_p, float("-inf")), (of_model, state)
+
+
+class TreeState(NamedTuple):
+    """The trees written so far, [batch, beam] each, some with one dimension more."""
+
+    room: tf.Tensor  # int32: the most ids that may still come, EOS included
+    words: tf.Tensor  # int32: the words that have no leaf yet
+    classes: tf.Tensor  # [batch, beam, 1 + source_length] int32: the n-th word from the end
+    depth: tf.Tensor  # int32: the number of open brackets
+    brackets: tf.Tensor  # [batch, beam, most_brackets] int32: the id that closes each, then PAD
+    is_filled: tf.Tensor  # bool: whether the innermost open bracket has something in it
+
+
+class TreeGrammar:
+    """Allows the ids by which an output becomes a tree of as many leaves as its source has words.
+
+    A bracket opens with its label and closes with a slash and its label; see `parsing.trees`.
+    The labels are the symbols of the vocabulary that have such a closing symbol; all other symbols
+    are tags, which are leaves. In gin: `Translator.grammar = @TreeGrammar`.
+
+    Only the bracket that was opened last can be closed, and only if there is something in it. The
+    room that is left always suffices for the words without leaves and the open brackets, and EOS.
+
+    Args:
+        subwords: of a treebank. A word begins with SentencePiece's mark of a space; a symbol that
+            is not one subword cannot be written.
+        tags: see `settings.tree_grammar`.
+        other_tags: see `settings.tree_grammar`.
+    """
+
+    def __init__(self, subwords: SubwordPair, tags: Mapping[str, str], other_tags: str) -> None:
+        source, target = subwords
+        symbols = list(map(_symbol, target.pieces()))
+        ids = {symbol: number for number, symbol in enumerate(symbols) if symbol}
+        # [vocab]: the id that closes the bracket that an id opens; PAD for an id that opens none.
+        closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
+        if not any(closing) or not isinstance(source, SentencePieceModel):
+            raise UserError(
+                "TreeGrammar found no label and its closing symbol, such as NP and /NP, among the "
+                "subwords: it is for models of treebanks; bind Translator.grammar = None."
+            )
+        self._closing = np.array(closing, np.int32)
+        self._closes = np.isin(np.arange(len(symbols)), [*filter(None, closing)])
+        is_tag = [symbol == _CLOSE or symbol[:1] not in ("", _CLOSE) for symbol in symbols]
+        self._is_leaf = np.array(is_tag) & (self._closing == PAD_ID)
+        self._begins_word = np.array(source.word_marks.marked, np.int32)
+        # [classes, vocab]: which leaves the words of a class may have; class 0 is of other words.
+        rows = [self._leaves(names.split(), ids) for names in (other_tags, *tags)]
+        self._leaves_of = np.stack(rows)
+        class_of = {
+            SPACE_MARK + word: number
+            for number, words in enumerate(tags.values(), start=1)
+            for word in words.split(" ")
+        }
+        self._class_of = np.array([class_of.get(piece, 0) for piece in source.pieces()], np.int32)
+
+    def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
+        """Returns which leaves are among these tags, [vocab]; all where none is."""
+        known = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
+        return self._is_leaf & known if (self._is_leaf & known).any() else self._is_leaf
+
+    def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> TreeState:
+        """Returns the state of hypotheses without ids; see `Grammar`."""
+        begins = tf.gather(self._begins_word, source)
+        words = tf.reduce_sum(begins, axis=1, keepdims=True)
+        # [batch, source_length]: a piece's word, counted from the last one, which is 1.
+        word = 1 + words - tf.cumsum(begins, axis=1)
+        numbers = tf.range(1 + tf.shape(source)[1])
+        is_of = (word[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
+        pieces = tf.math.count_nonzero(is_of, axis=2, dtype=tf.int32)
+        found = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
+        classes = tf.where(pieces == 1, tf.reduce_sum(found, axis=2), 0)
+        room, words, classes = (
+            tf.repeat(values[:, None], beam_size, axis=1)
+            for values in (max_target_lengths, words[:, 0], classes)
+        )
+        # A bracket and its leaf take three ids.
+        most = tf.reduce_max(max_target_lengths) // 2 + 1
+        brackets = tf.zeros([tf.shape(source)[0], beam_size, most], tf.int32)
+        no_depth, not_filled = tf.zeros_like(words), tf.zeros_like(words, tf.bool)
+        return TreeState(room, words, classes, no_depth, brackets, not_filled)
+
+    def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
+        """Returns the state after one more id, [batch, beam]; see `Grammar`."""
+        closer, closes = tf.gather(self._closing, ids), tf.gather(self._closes, ids)
+        is_leaf, opens = tf.gather(self._is_leaf, ids), closer != PAD_ID
+        place = state.depth - tf.cast(closes, tf.int32)
+        is_here = tf.range(tf.shape(state.brackets)[-1]) == place[..., None]
+        changed = is_here & (opens | closes)[..., None]
+        return TreeState(
+            room=state.room - tf.cast(ids != PAD_ID, tf.int32),
+            words=state.words - tf.cast(is_leaf, tf.int32),
+            classes=state.classes,
+            depth=place + tf.cast(opens, tf.int32),
+            # A closing symbol has PAD as its closer.
+            brackets=tf.where(changed, closer[..., None], state.brackets),
+            is_filled=(state.is_filled | is_leaf | closes) & ~opens,
+        )
+
+    def allowed(self, state: TreeState) -> tf.Tensor:
+        """Returns which ids may come next, [batch, beam, vocab] bool; see `Grammar`."""
+        is_last = tf.range(tf.shape(state.brackets)[-1]) == state.depth[..., None] - 1
+        innermost = tf.reduce_sum(tf.where(is_last, state.brackets, 0), axis=-1)
+        closer = tf.where(state.is_filled, innermost, PAD_ID)
+        has_words = state.words > 0
+        # The bracket, what closes it, and EOS.
+        may_open = has_words & (state.words + state.depth + 3 <= state.room)
+        # One id at most ends something: EOS the tree, or the closing symbol a bracket.
+        end = tf.where(~has_words & (state.depth == 0), EOS_ID, closer)[..., None]
+        next_class = tf.gather(state.classes, tf.maximum(state.words, 0), batch_dims=2)
+        return (
+            (tf.gather(self._leaves_of, next_class) & has_words[..., None])
+            | ((self._closing != PAD_ID) & may_open[..., None])
+            | ((np.arange(len(self._closing)) == end) & (end != PAD_ID))
+        )
+
+
+def _symbol(piece: str) -> str:
+    """Returns the symbol that a subword is; "" for one that a tree does not have."""
+    symbol = piece.removeprefix(SPACE_MARK)
+    is_whole = piece != symbol and not {*symbol} & {*"()\r\n", SPACE_MARK}
+    return symbol if is_whole else ""

@@ -1,0 +1,1 @@
+"""Models of transformers, with the files that `save_pretrained` writes."""

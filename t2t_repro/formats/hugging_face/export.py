@@ -1,0 +1,288 @@
+"""Exports a trained model as a directory of Hugging Face's `MarianMTModel`.
+
+export_dir/
+  model.safetensors       the weights
+  config.json             sizes
+  generation_config.json  the default search of `generate`
+  source.spm, target.spm, vocab.json, tokenizer_config.json
+                          the text, see `formats.hugging_face.tokenizer`
+  README.md               the model card
+
+Logits are ours. Marian's form differs in these points:
+
+- Position: theirs has all sines first, then all cosines; the paper's alternate. The exported axes
+  of length d_model are put in that order. "concatenated" ones, which Marian computes itself, have
+  that order and other angles: they stand in model.safetensors, from which transformers load them.
+- ε of layer norm is always 1e-5. A norm with ε of s·x is a norm with ε / s² of x. So between the
+  first and the last norm of a stack, all exported vectors are s times ours: norms, and what is
+  added to these vectors, have s times our weights; what reads them has ours divided by s. s is a
+  power of two, which loses no bit. For the paper's 1e-6, s = 4, and theirs is 6.25e-7.
+- PAD begins a translation and is looked up as zero, so its row is zero. Our row of PAD takes part
+  in the softmax. Where look-up and softmax share a table, that row is exported once more as the
+  last id, which no text has, and PAD's own logit is -1000. Where PAD is forbidden no such row is
+  needed: the other ids share its probability, as with `ImportedBehaviour.renormalize`.
+- `generate` divides log P by length^α, EOS counted, as our `power_penalty` does. The paper's
+  penalty becomes the α that grows as fast at the mean length of the training data's sentences.
+- `generate` keeps candidates that end among the best beam_size, ours among 2·beam_size, and stops
+  sooner.
+- The longest translation is the same for all sentences; ours grows with the source.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from t2t_repro.decoding.settings import BeamSearch, MarianSearch
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.files import whole_directory, write_json
+from t2t_repro.formats.hugging_face import model as names
+from t2t_repro.formats.hugging_face.tokenizer import marian_file, tokenizer_files
+from t2t_repro.formats.imported import NEVER, Array
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import LayerWeight, check_exportable, layer_weights, logits_bias
+from t2t_repro.text.marian import MarianFile
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+THEIR_EPSILON = 1e-5
+
+_ACTIVATIONS = {"silu": "swish", **{name: name for name in names.ACTIVATIONS.values()}}
+"""Names of activations in transformers, by Keras's."""
+
+_POSITIONS = ("interleaved", "halves", "concatenated")
+_SPECIAL_IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": PAD_ID}
+_COLUMN = "<pad_column>"
+_MEAN_LENGTH = 25.0
+
+
+class HuggingFaceModel:
+    """A translator in Marian's form.
+
+    Args:
+        translator: with a model in float32; its subwords, limits and search are exported too.
+        mean_length: mean number of subwords of a target sentence of the training data, EOS
+            included; None where it is not known.
+
+    Attributes:
+        generation: the settings of `generate`.
+        differences: what transformers do differently, a line each.
+
+    Raises:
+        UserError: Marian's form cannot hold the model.
+    """
+
+    def __init__(self, translator: Translator, mean_length: float | None = None) -> None:
+        self._model = model = translator.model
+        _check_supported(model)
+        self._longest_source = translator.max_source_length
+        longest = translator.max_target_length(translator.max_source_length)
+        self._positions = max(translator.max_source_length, longest)
+        self._mean_length = mean_length or _MEAN_LENGTH
+        self._is_shared = model.own_source_embedding is None
+        pad_row = np.array(model.softmax.table)[None, PAD_ID]
+        self._loses_pad = model.own_softmax is None and bool(pad_row.any())
+        # [0 or 1, d_model]: rows that stand once more at the end.
+        needs_column = self._loses_pad and not translator.settings.imported.forbid_pad
+        self._column = pad_row if needs_column else pad_row[:0]
+        last = [_COLUMN] * len(self._column)
+        source, target = translator.subwords.each(marian_file)
+        self._target = _with_rows(target, model.vocab_size, last)
+        self._source = _with_rows(source, model.source_vocab_size, last if self._is_shared else [])
+        self.generation = self._generation(translator)
+        self.differences = list(self._differences(translator))
+
+    def write(self, export_dir: Path, card: str) -> None:
+        """Writes the directory, whole or not at all.
+
+        Args:
+            export_dir: the directory to make.
+            card: the text of README.md.
+
+        Raises:
+            OSError: the directory is not empty, or cannot be written.
+        """
+        text = tokenizer_files(self._source, self._target, self._longest_source)
+        with whole_directory(export_dir) as partial:
+            for name, content in text.items():
+                (partial / name).write_bytes(content)
+            write_json(partial / names.CONFIG, self._config())
+            write_json(partial / names.GENERATION, self.generation)
+            (partial / "README.md").write_text(card, encoding="utf-8")
+            # Readers expect the metadata.
+            save_file(self.weights(), partial / names.SAFETENSORS, {"format": "pt"})
+
+    def weights(self) -> dict[str, Array]:
+        """Returns all weights by their names."""
+        order = their_order(self._model)
+        tables = {name: np.take(table, order, 1) for name, table in self._tables().items()}
+        bias = logits_bias(self._model)
+        bias = np.append(bias, bias[[PAD_ID] * len(self._column)])
+        if self._loses_pad:
+            bias[PAD_ID] = NEVER
+        weights = layers_as_marians(self._model) | tables | {names.LOGITS_BIAS: bias[None]}
+        return {name: np.ascontiguousarray(weight) for name, weight in weights.items()}
+
+    def _tables(self) -> dict[str, Array]:
+        model = self._model
+        target = np.concatenate([model.embedding.looked_up(), self._column])
+        tables = {names.SHARED: target} if self._is_shared else {}
+        if model.own_softmax:
+            tables[names.SOFTMAX] = np.array(model.softmax.table)
+        if not self._is_shared or model.own_softmax:
+            # A model with its own softmax ties nothing there, so a shared table is written twice.
+            tables[names.SOURCE] = model.source_embedding.looked_up()
+            tables[names.TARGET] = target.copy()
+        if model.positional_encoding.kind == "concatenated":
+            sinusoids = np.array(model.positional_encoding.encode(np.arange(self._positions)))
+            tables |= dict.fromkeys(names.POSITIONS, sinusoids)
+        return tables
+
+    def _config(self) -> dict[str, Any]:
+        model, layer = self._model, self._model.config
+        config = {
+            "model_type": "marian",
+            "architectures": ["MarianMTModel"],
+            "d_model": layer.d_model,
+            "vocab_size": len(self._source.pieces),
+            "decoder_vocab_size": len(self._target.pieces),
+            "share_encoder_decoder_embeddings": self._is_shared,
+            "tie_word_embeddings": model.own_softmax is None,
+            "max_position_embeddings": self._positions,
+            "scale_embedding": True,
+            "activation_function": _ACTIVATIONS[layer.activation],
+            "dropout": layer.dropout,
+            "attention_dropout": layer.attention_dropout,
+            "activation_dropout": layer.relu_dropout,
+            **_SPECIAL_IDS,
+            "forced_eos_token_id": None,
+        }
+        for stack, depth in _depths(model).items():
+            config[f"{stack}_layers"] = depth
+            config[f"{stack}_attention_heads"] = layer.num_heads
+            config[f"{stack}_ffn_dim"] = layer.d_ff
+        return config
+
+    def _generation(self, translator: Translator) -> dict[str, Any]:
+        search = translator.settings.search
+        settings: dict[str, Any] = {
+            **_SPECIAL_IDS,
+            "bad_words_ids": [[token] for token in sorted({PAD_ID, *translator.forbidden})],
+            # With the start symbol.
+            "max_length": self._positions,
+            "num_beams": 1,
+        }
+        if isinstance(search, BeamSearch) and search.beam_size > 1:
+            settings["num_beams"] = search.beam_size
+            settings["length_penalty"] = round(equal_exponent(search, self._mean_length), 3)
+        if translator.settings.imported.forbid_pad and translator.settings.imported.renormalize:
+            settings["renormalize_logits"] = True
+        return settings
+
+    def _differences(self, translator: Translator) -> Iterator[str]:
+        settings, alpha = translator.settings, self.generation.get("length_penalty")
+        search = settings.search
+        if not isinstance(search, BeamSearch):
+            yield f"{type(search).__name__} is left out: transformers will translate greedily"
+        elif alpha is not None and alpha != round(search.length_penalty, 3):
+            yield (
+                f"transformers divide log P by length^{alpha}, which grows as fast as this "
+                f"model's own penalty for sentences of {self._mean_length:.0f} subwords"
+            )
+        if isinstance(search, MarianSearch) and search.word_penalty:
+            yield f"transformers have no word penalty; here it is {search.word_penalty}"
+        imported = settings.imported
+        keeps_pad = self._loses_pad and imported.forbid_pad and not imported.renormalize
+        if keeps_pad or (imported.forbidden_ids and "renormalize_logits" in self.generation):
+            yield (
+                "scores leave ids that are never written their probability here; transformers "
+                "share it among the others"
+            )
+
+
+def _with_rows(file: MarianFile, rows: int, last: list[str]) -> MarianFile:
+    """Names all ids; those without a piece get names that no text has."""
+    more = [f"<row_{number}>" for number in range(len(file.pieces), rows)]
+    return replace(file, pieces=[*file.pieces, *more, *last])
+
+
+def scale_for(epsilon: float) -> float:
+    """Returns s, the power of two for which 1e-5 / s² comes nearest to an ε."""
+    return float(2.0 ** round(math.log2(math.sqrt(THEIR_EPSILON / epsilon))))
+
+
+def their_order(model: Transformer) -> np.ndarray:
+    """Returns for each place of their vectors its place in ours: [d_model]."""
+    places = np.arange(model.config.d_model)
+    if model.positional_encoding.kind in ("halves", "concatenated"):
+        return places
+    return np.concatenate([places[0::2], places[1::2]])
+
+
+def layers_as_marians(model: Transformer) -> dict[str, Array]:
+    """Returns the weights of all layers, by their names there; missing biases are zeros.
+
+    Args:
+        model: built, post-norm, with num_heads heads of depth d_model / num_heads.
+    """
+    order, scale = their_order(model), scale_for(model.config.norm_epsilon)
+    weights: dict[str, Array] = {}
+    for weight in layer_weights(model):
+        axis, power = _axis_and_power(weight, _depths(model)[weight.stack])
+        value = np.array(weight.variable).T * np.float32(scale**power)
+        weights[names.their_name(weight)] = value if axis is None else np.take(value, order, axis)
+        if weight.kind == "kernel":
+            bias = names.their_name(weight._replace(kind="bias"))
+            weights.setdefault(bias, np.zeros(len(value), np.float32))
+    return weights
+
+
+def _depths(model: Transformer) -> dict[str, int]:
+    return {"encoder": model.num_layers, "decoder": model.num_decoder_layers}
+
+
+def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
+    """Returns the axis of their weight that runs over d_model, and the power of s it is ours by."""
+    if weight.part == "norm":
+        is_last = weight.sublayer == "feed_forward" and weight.layer == depth - 1
+        return 0, int(not is_last)
+    # Inputs of a stack, and the memory, are not scaled.
+    reads_input = weight.sublayer == "self_attention" and weight.layer == 0
+    reads_memory = weight.sublayer == "memory_attention" and weight.part in ("key", "value")
+    power = int(not reads_input and not reads_memory)
+    if weight.part in ("output", "outer"):
+        return 0, power
+    return (1, -power) if weight.kind == "kernel" else (None, 0)
+
+
+def equal_exponent(search: BeamSearch, length: float) -> float:
+    """Returns the α with which length^α grows as fast at some length as a search's penalty.
+
+    For `power_penalty` that is its own α; for the paper's, α·length / (length + 5).
+
+    Args:
+        search: with any penalty.
+        length: in subwords, EOS included.
+    """
+    around = np.array([round(length), round(length) + 1])
+    penalties = np.array(search.penalty(around, search.length_penalty), np.float64)
+    return float(np.diff(np.log(penalties))[0] / np.diff(np.log(around))[0])
+
+
+def _check_supported(model: Transformer) -> None:
+    layer = model.config
+    depth = layer.d_model // layer.num_heads
+    supported = {
+        "LayerConfig.normalization": (layer.normalization, ["post"]),
+        "LayerConfig.norm": (layer.norm, ["LayerNorm"]),
+        "LayerConfig.activation": (layer.activation, sorted(_ACTIVATIONS)),
+        "LayerConfig.d_k": (layer.key_depth, [depth]),
+        "LayerConfig.d_v": (layer.value_depth, [depth]),
+        "LayerConfig.norm_epsilon": (layer.norm_epsilon, [min(layer.norm_epsilon, THEIR_EPSILON)]),
+        "Transformer.positional_encoding": (model.positional_encoding.kind, _POSITIONS),
+        "Transformer.neighbourhood": (model.neighbourhood, [None]),
+    }
+    check_exportable(model, "Hugging Face's MarianMTModel", supported)

@@ -1,0 +1,395 @@
+"""Reads a model directory of Hugging Face as its family says; `Family` has a row for each.
+
+The settings are those of config.json and generation_config.json. What the search of transformers
+can do, and ours cannot, is a warning: it refuses no model.
+
+PyTorch stores matrices as [outputs, inputs], the transpose of ours, and the bias of the logits with
+one row. Rows of embeddings are in the order of the model's own vocabulary.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from t2t_repro.errors import UserError
+from t2t_repro.formats import imported
+from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
+from t2t_repro.formats.imported import Ids, ImportedModel, ImportedText, SettingsFile, WeightsFile
+from t2t_repro.model.positional_encoding import concatenated_sinusoids, halved_sinusoids
+from t2t_repro.model.settings import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import LayerWeight
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
+
+LOGITS_BIAS = "final_logits_bias"
+SHARED, SOFTMAX = "model.shared.weight", "lm_head.weight"
+SOURCE, TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+_TABLES = {
+    "source_embedding/table": SOURCE, "embedding/table": TARGET, "softmax/table": SOFTMAX,
+    "logits_bias": LOGITS_BIAS,
+}  # fmt: skip
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+
+_SINUSOIDS = {"halves": halved_sinusoids, "concatenated": concatenated_sinusoids}
+_ROUNDING = 4e-3
+"""The most by which a number below 1 differs from its bfloat16, twice."""
+
+_ATTENTIONS = {"self_attention": "self_attn", "memory_attention": "encoder_attn"}
+_PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+_PARTS = {
+    ("self_attention", "norm"): "self_attn_layer_norm",
+    ("memory_attention", "norm"): "encoder_attn_layer_norm",
+    ("feed_forward", "norm"): "final_layer_norm",
+    ("feed_forward", "inner"): "fc1",
+    ("feed_forward", "outer"): "fc2",
+}
+"""Names of parts within a layer, by ours."""
+
+_KERAS_NAMES = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "beta": "bias"}
+
+ACTIVATIONS = {
+    "gelu": "gelu", "gelu_python": "gelu", "linear": "linear", "relu": "relu", "relu6": "relu6",
+    "sigmoid": "sigmoid", "silu": "swish", "swish": "swish", "tanh": "tanh",
+}  # fmt: skip
+"""Keras's names of the activations, by those of transformers."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What published models of one kind have in common.
+
+    Attributes:
+        origin: their name, for the comment in a model directory's config.gin.
+        required: values that a field must have, if it is there, for our model to compute the same;
+            without values, it must be false, null, 0 or empty.
+        start: the field with the id with which a translation begins.
+        activation: where the field is missing.
+        layers: further arguments of `LayerConfig`.
+        logits_bias: whether the logits have a bias.
+        positions: kinds of sinusoids; the first if the weights hold none.
+        read_text: reads the files of the tokenizer.
+    """
+
+    origin: str
+    required: Mapping[str, tuple[Any, ...]]
+    start: str
+    activation: str
+    layers: Mapping[str, Any]
+    logits_bias: bool
+    positions: tuple[str, ...]
+    read_text: Callable[[Path], ImportedText]
+
+
+MARIAN = Family(
+    origin="a Marian model of Hugging Face",
+    required={
+        "architectures": (["MarianMTModel"],),
+        "is_encoder_decoder": (True,),
+        "static_position_embeddings": (True,),
+        "tokenizer_class": ("MarianTokenizer",),
+        **dict.fromkeys((
+            "add_bias_logits", "add_final_layer_norm", "do_blenderbot_90_layernorm", "is_decoder",
+            "normalize_before", "normalize_embedding",
+        ), ()),
+    },
+    start="pad_token_id",
+    activation="gelu",
+    layers={"attention_biases": True, "norm_epsilon": 1e-5},
+    logits_bias=True,
+    positions=("halves", "concatenated"),
+    read_text=read_marian_text,
+)  # fmt: skip
+
+FAMILIES = {"marian": MARIAN, "bart": MARIAN}
+"""By `model_type`; "bart" is that of some Marian models of 2020."""
+
+WITHOUT_EFFECT = {
+    "_attn_implementation_autoset", "_from_model_config", "_name_or_path", "_num_labels",
+    "bos_token_id", "dtype", "early_stopping", "extra_pos_embeddings", "forced_eos_token_id",
+    "id2label", "init_std", "label2id", "max_length", "max_new_tokens", "num_hidden_layers",
+    "num_labels", "num_return_sequences", "temperature", "top_k", "top_p", "torch_dtype",
+    "transformers_version", "unk_token_id", "use_cache",
+}  # fmt: skip
+"""Fields that say something and change no translation.
+
+Translations do not begin with `bos_token_id`. Without sampling, temperature, top_k and top_p have
+no effect. `early_stopping` only ends the search of transformers sooner. `max_length` is the same
+for all sentences, and `forced_eos_token_id` is for those that reach it; our limit grows with the
+source.
+"""
+
+SEARCH = {
+    "begin_suppress_tokens", "diversity_penalty", "do_sample", "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty", "force_bos_token_to_be_generated", "forced_bos_token_id",
+    "guidance_scale", "min_length", "min_new_tokens", "no_repeat_ngram_size", "num_beam_groups",
+    "repetition_penalty", "suppress_tokens",
+}  # fmt: skip
+"""Settings of the search that ours lacks."""
+
+
+class Config(NamedTuple):
+    """The settings of a model, in our terms.
+
+    Attributes:
+        family: of the model.
+        model: arguments of the `Transformer`.
+        pad: the id of PAD.
+        eos: the id of EOS.
+        positions: the most subwords of a sentence, EOS included.
+        search: values of gin's names.
+        forbidden: ids that its translations must not contain.
+        renormalizes: whether the other ids share their probability.
+    """
+
+    family: Family
+    model: dict[str, Any]
+    pad: int
+    eos: int
+    positions: int
+    search: dict[str, object]
+    forbidden: list[int]
+    renormalizes: bool
+
+
+def read_hugging_face(directory: Path) -> ImportedModel:
+    """Reads config.json, weights, and the files of the tokenizer.
+
+    Raises:
+        UserError: a file is missing or damaged, the files do not belong together, or the model is
+            one that `Transformer` cannot be.
+    """
+    # First, so that a model of another kind is called by its kind, not by the files it lacks.
+    config = read_config(directory)
+    text = config.family.read_text(directory)
+    file = read_weights(directory)
+    d_model = config.model["config"].d_model
+    positions = position_kind(file, config.positions, d_model, config.family.positions)
+    model = Transformer(**config.model | {"positional_encoding": positions})
+    model.build()
+    rows = {
+        "source": _rows(directory, config, text.source.ids, model.source_vocab_size),
+        "target": _rows(directory, config, text.target.ids, model.vocab_size),
+    }
+    load_weights(model, file, rows)
+    forbids_pad = config.pad in config.forbidden
+    others = [number for number in config.forbidden if number != config.pad]
+    longest = min(config.positions, text.max_length or config.positions)
+    decoding = imported.decoding_bindings(
+        f"{config.family.origin}, with the settings that it came with",
+        {
+            **config.search,
+            "Translator.max_source_length": longest,
+            "ImportedBehaviour.forbid_pad": forbids_pad,
+            "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
+            "ImportedBehaviour.forbidden_ids": tuple(np.argsort(rows["target"])[others].tolist()),
+        },
+    )
+    return ImportedModel(model, text, decoding, file.path.name)
+
+
+def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
+    """Returns their row of each of our ids: those of pieces, then those without a piece."""
+    pad, eos, *_ = ids
+    if len(ids) > count or (config.pad, config.eos) != (pad, eos):
+        raise UserError(
+            f"{directory / CONFIG} has {count} ids, pad_token_id = {config.pad} and eos_token_id = "
+            f"{config.eos}, but a vocabulary has {len(ids)} pieces, PAD at {pad} and EOS at {eos}: "
+            "give the files of one model."
+        )
+    return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
+
+
+def read_config(directory: Path) -> Config:
+    """Reads config.json, and generation_config.json if there is one."""
+    config = SettingsFile(directory / CONFIG)
+    # Older models have the settings of the search in config.json.
+    path = directory / GENERATION
+    generation = SettingsFile(path) if path.exists() else config
+    family = config.one_of("model_type", FAMILIES, "marian")
+    for name, expected in family.required.items():
+        config.require(name, *expected)
+    if not config.value("scale_embedding"):
+        # Where it is missing, transformers do not scale.
+        raise config.refused("scale_embedding", "True")
+    for settings in (config, generation):
+        settings.require("decoder_start_token_id", config.value(family.start))
+    model = _model(config, family)
+    eos = generation.value("eos_token_id")
+    eos = _single(config.value("eos_token_id") if eos is None else eos)
+    penalty = generation.value("length_penalty", 1.0)
+    if penalty < 0:
+        generation.ignored.append(f"length_penalty = {penalty}")
+    read = Config(
+        family,
+        model,
+        pad=config.value("pad_token_id"),
+        eos=eos,
+        positions=config.size("max_position_embeddings"),
+        search={
+            "BeamSearch.beam_size": generation.size("num_beams", 1),
+            "BeamSearch.length_penalty": max(float(penalty), 0.0),
+            "BeamSearch.penalty": "@power_penalty",
+            "Translator.max_extra_length": 50,
+        },
+        forbidden=_forbidden(generation, model["vocab_size"], eos),
+        renormalizes=bool(generation.value("renormalize_logits")),
+    )
+    known = config.known | generation.known | WITHOUT_EFFECT
+    if generation is not config:
+        # Its settings of the search are not used.
+        config.warn(known | SEARCH)
+    at_1 = [x for x in ("num_beam_groups", "repetition_penalty") if generation.values.get(x) == 1]
+    generation.warn({*known, *at_1})
+    return read
+
+
+def _single(ids: Any) -> Any:
+    """Returns the id of a list of one."""
+    return ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
+
+
+def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
+    """Returns the ids that no translation has; phrases, and EOS, cannot be forbidden."""
+    words = list(map(_single, generation.value("bad_words_ids", [])))
+    single = [word for word in words if word in range(rows) and word != eos]
+    if others := [word for word in words if word not in single]:
+        generation.ignored.append(f"bad_words_ids = {others}")
+    return single
+
+
+def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
+    """Returns the arguments of the `Transformer`, but for its positions."""
+    rows = config.size("vocab_size")
+    shares = config.value("share_encoder_decoder_embeddings", True)
+    ties = config.value("tie_word_embeddings", True)
+    if shares:
+        config.require("decoder_vocab_size", rows)
+    for name in ("ffn_dim", "attention_heads"):
+        config.require(f"decoder_{name}", config.size(f"encoder_{name}"))
+    encoder_layers = config.size("encoder_layers")
+    return {
+        "vocab_size": config.size("decoder_vocab_size", rows),
+        "num_layers": encoder_layers,
+        "num_decoder_layers": config.size("decoder_layers", encoder_layers),
+        "config": LayerConfig(
+            d_model=config.size("d_model"),
+            d_ff=config.size("encoder_ffn_dim"),
+            num_heads=config.size("encoder_attention_heads"),
+            dropout=config.value("dropout", 0.1),
+            attention_dropout=config.value("attention_dropout", 0.0),
+            relu_dropout=config.value("activation_dropout", 0.0),
+            activation=config.one_of("activation_function", ACTIVATIONS, family.activation),
+            **family.layers,
+        ),
+        "tied_embeddings": imported.TIED[bool(shares), bool(ties)],
+        "source_vocab_size": None if shares else rows,
+        "logits_bias": family.logits_bias,
+    }
+
+
+def their_name(weight: LayerWeight) -> str:
+    """Returns the name of a layer's weight in PyTorch's model."""
+    part = _PARTS.get((weight.sublayer, weight.part))
+    part = part or f"{_ATTENTIONS[weight.sublayer]}.{_PROJECTIONS[weight.part]}"
+    kind = _KERAS_NAMES.get(weight.kind, weight.kind)
+    return f"model.{weight.stack}.layers.{weight.layer}.{part}.{kind}"
+
+
+def read_weights(directory: Path) -> WeightsFile:
+    """Reads a model.safetensors or tf_model.h5, by the names of PyTorch's model."""
+    for name, read in ((SAFETENSORS, load_file), (TF_WEIGHTS, _read_h5)):
+        if (path := directory / name).exists():
+            return WeightsFile(path, read)
+    imported.refuse_pointer(directory / "pytorch_model.bin")
+    raise UserError(
+        f"{directory} has no {SAFETENSORS} or {TF_WEIGHTS} (a pytorch_model.bin is a pickle, which "
+        "can run any program): convert the model once, with pip install transformers torch "
+        'sentencepiece and python -c "from transformers import MarianMTModel as M, MarianTokenizer '
+        "as T; [c.from_pretrained('NAME').save_pretrained('converted') for c in (M, T)]\", where "
+        "NAME is its directory or its name on the hub, and give --model=converted."
+    )
+
+
+def _read_h5(path: Path) -> dict[str, NDArray]:
+    """Reads what `TFMarianMTModel.save_pretrained` wrote, in PyTorch's names and layout."""
+    tensors: dict[str, NDArray] = {}
+
+    def add(name: str, dataset: Any) -> None:
+        if isinstance(dataset, h5py.Dataset):
+            *parts, last = name.split(":")[0].split("/")
+            tensors[_pytorch_name(parts, last)] = dataset[()].T if last == "kernel" else dataset[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(add)
+    return tensors
+
+
+def _pytorch_name(parts: list[str], last: str) -> str:
+    """Translates Keras's path of a weight, in which outer names are repeated."""
+    if last == LOGITS_BIAS:
+        return last
+    if parts[-1].endswith("shared"):
+        return SHARED
+    stack = max(place for place, part in enumerate(parts) if part in ("encoder", "decoder"))
+    return ".".join(["model", *parts[stack:], _KERAS_NAMES.get(last, last)])
+
+
+def position_kind(file: WeightsFile, length: int, d_model: int, kinds: Sequence[str]) -> str:
+    """Returns the kind of positions that a model with these weights adds.
+
+    Args:
+        file: may have tables of positions, [length, d_model].
+        length: the number of positions.
+        d_model: their width.
+        kinds: that the tables may be; the first if there are none, as transformers compute it.
+    """
+    names = [name for name in POSITIONS if name in file.arrays]
+    tables = [file.value(name, (length, d_model)) for name in names]
+    for kind in kinds:
+        expected = _SINUSOIDS[kind](np.arange(length), d_model)
+        fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
+        if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
+            return kind
+    raise UserError(
+        f"{file.path} has {' and '.join(names)} that are not the sinusoids of transformers or "
+        "of Marian, expected these or none: a model with learned ones cannot be imported."
+    )
+
+
+def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArray]) -> None:
+    """Gives a model the weights of a file.
+
+    Args:
+        model: built, with biases in attention.
+        file: all of its weights. It may repeat tied embeddings, as PyTorch's model does.
+        rows: for each side, their id of each of our ids: [ids], every one once.
+    """
+    weights = imported.named_weights(model, _TABLES, their_name)
+    file.check_names({SHARED, *_TABLES.values(), *POSITIONS, *weights})
+    _share_tied(file, model)
+    for name, (variable, side) in weights.items():
+        shape = tuple(variable.shape)
+        value = file.value(name, shape if side else shape[::-1])
+        variable.assign(value[rows[side]] if side else value.T)
+
+
+def _share_tied(file: WeightsFile, model: Transformer) -> None:
+    """Gives a table that source, target or softmax share all its names."""
+    names = [SHARED, SOURCE] if model.own_source_embedding is None else []
+    names += [TARGET, *[SOFTMAX] * (model.own_softmax is None)]
+    tables = {name: file.arrays[name] for name in names if name in file.arrays}
+    for table in tables.values():
+        if not np.array_equal(table, next(iter(tables.values()))):
+            raise UserError(
+                f"{file.path} has different numbers in {' and '.join(tables)}, expected the same: "
+                "set tie_word_embeddings in config.json to false if they should differ."
+            )
+    file.arrays.update({name: table for table in tables.values() for name in names})

@@ -1,0 +1,96 @@
+"""Writes the README.md of a model on Hugging Face's hub, its model card.
+
+model_card.md is its template. Paths of the training machine are left out.
+"""
+
+from collections.abc import Mapping
+from importlib import metadata, resources
+from pathlib import PurePath
+from typing import Any
+
+from t2t_repro.config.gin_files import read_gin
+from t2t_repro.config.gin_text import bindings_in
+from t2t_repro.errors import printable
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import read_ancestry, read_scores
+
+_SCORES = """Of translations by t2t_repro:
+
+| split | search | metric | value | signature |
+|---|---|---|---|---|"""
+_NOT_EVALUATED = "This checkpoint has not been evaluated."
+_ANCESTORS = "The weights began as those of another model, the nearest first:\n"
+_FROM_RANDOM = "The weights began at random."
+_LANGUAGES = ("source_language", "target_language")
+
+
+def model_card(
+    directory: ModelDirectory,
+    checkpoint: str,
+    model: Transformer,
+    generation: Mapping[str, Any],
+    license_name: str | None,
+) -> str:
+    """Returns the card of a model in Marian's form.
+
+    Args:
+        directory: of the model.
+        checkpoint: which of its checkpoints was exported, relative to it.
+        model: the exported model.
+        generation: the exported settings of `generate`.
+        license_name: an identifier of SPDX or the hub; None if unknown.
+    """
+    corpora, languages = _corpora(directory)
+    alpha = generation.get("length_penalty")
+    scores = [
+        f"| {_code(split)} | {_code(evaluation.get('search', ''))} | {_code(score['name'])} | "
+        f"{score['value']:.2f} | {_code(score.get('signature', ''))} |"
+        for split, evaluation in read_scores(directory.scores).items()
+        if evaluation["checkpoint"] == checkpoint
+        for score in evaluation["scores"]
+    ]
+    ancestors = [
+        f"- {_code(PurePath(ancestor.model_dir).name)}, {_code(ancestor.checkpoint)}, "
+        f"SHA-256 of the weights {_code(ancestor.weights_sha256)}"
+        for ancestor in read_ancestry(directory.ancestry_json)
+    ]
+    template = resources.files(__package__).joinpath("model_card.md").read_text("utf-8")
+    return template.format(
+        languages=f"language:\n{languages}" if languages else "",
+        license_line=f"license: {license_name}\n" if license_name else "",
+        license=license_name or "Unknown.",
+        model=model,
+        parameters=model.count_params(),
+        checkpoint=_code(checkpoint),
+        version=metadata.version("t2t_repro"),
+        generation=generation,
+        penalty="" if alpha is None else f" and log P divided by length^{alpha}",
+        data="\n".join(map(", ".join, corpora)) or "Not recorded.",
+        scores="\n".join([_SCORES, *scores]) if scores else _NOT_EVALUATED,
+        ancestors="\n".join([_ANCESTORS, *ancestors]) if ancestors else _FROM_RANDOM,
+    )
+
+
+def _corpora(directory: ModelDirectory) -> tuple[list[list[str]], str]:
+    """Returns what is stated of every corpus, and the languages, a line each."""
+    path = directory.operative_config_gin
+    bindings = bindings_in(read_gin(path)) if path.exists() else {}
+    corpora: dict[str, list[str]] = {}
+    languages: dict[str, None] = {}
+    for parameter, value in bindings.items():
+        corpus, _, argument = parameter.rpartition(".")
+        if corpus.endswith("Corpus"):
+            stated = corpora.setdefault(corpus, [f"- {_code(corpus)}"])
+            if argument in ("name", *_LANGUAGES):
+                stated.append(f"{argument} {_code(str(value))}")
+            if argument in _LANGUAGES and str(value).isalpha():
+                # Quoted: to YAML, no is false.
+                languages[f'- "{value}"\n'] = None
+    return [*corpora.values()], "".join(languages)
+
+
+def _code(text: str) -> str:
+    """Returns text as code in Markdown, also in a table."""
+    clean = printable(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
+    return f"`{clean}`" if clean else ""

@@ -1,0 +1,303 @@
+"""What the importers share: files of other toolkits, and the model that they hold in our terms.
+
+A setting that decides weights, ids or what is computed of them is honoured, or refused by name. Any
+other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it.
+"""
+
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+import yaml
+from absl import logging
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from t2t_repro.errors import UserError, reason_of
+from t2t_repro.files import read_json, write_whole
+from t2t_repro.model.transformer import Transformer, gin_bindings
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
+from t2t_repro.runs.weights import LayerWeight, layer_weights, name_of, named_values, save_weights
+from t2t_repro.text.marian import MarianFile, MarianSubwords
+from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair
+from t2t_repro.text.tags import Tags
+
+Array = NDArray[np.float32]
+Ids = NDArray[np.int64]
+Value = TypeVar("Value")
+
+NEVER = -1000.0
+"""A logit that adds nothing to a sum of exponentials in float32."""
+
+TIED = {
+    (True, True): "all", (True, False): "source_target",
+    (False, True): "target_softmax", (False, False): "none",
+}  # fmt: skip
+"""`tied_embeddings` of whether source and target, and target and softmax, share a table."""
+
+_WHOLE = "a file of the model that is whole: copy it again"
+_POINTER = b"version https://git-lfs"
+# What the libraries that read these files raise where one is damaged; RuntimeError and KeyError are
+# h5py's and SentencePiece's, IndexError is TensorFlow's. KeyError also is a name that a file lacks.
+_DAMAGED = (
+    OSError, ValueError, RuntimeError, LookupError, EOFError, SafetensorError, tf.errors.OpError,
+    yaml.YAMLError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE) -> Value:
+    """Reads a file; one that is missing, damaged or a pointer of Git LFS is a `UserError`.
+
+    Args:
+        path: of the file.
+        read: reads its content.
+        expected: what the file should be, and how to fix it, for the error.
+    """
+    refuse_pointer(path)
+    try:
+        return read(path)
+    except _DAMAGED as error:
+        raise UserError(
+            f"{path} cannot be used ({reason_of(error)}); expected {expected}."
+        ) from error
+
+
+def refuse_pointer(path: Path) -> None:
+    """Refuses what Git LFS leaves in the place of a file that it has not fetched."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(_POINTER)) == _POINTER:
+            raise UserError(
+                f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in "
+                "its repository, or download the file."
+            )
+
+
+class SettingsFile:
+    """The settings of a file, of which each is honoured, refused by name or warned of.
+
+    Args:
+        path: of the file.
+        read: reads its content, JSON by default.
+        expected: as in `read_file`.
+
+    Attributes:
+        values: of all fields.
+        known: names of the fields that were read or checked.
+        ignored: values that cannot be honoured, for the warning.
+    """
+
+    def __init__(
+        self, path: Path, read: Callable[[Path], dict] = read_json, expected: str = _WHOLE
+    ) -> None:
+        self.path = path
+        self.values: dict[str, Any] = read_file(path, read, expected)
+        self.known: set[str] = set()
+        self.ignored: list[str] = []
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """Returns a field, or the default where it is missing or null; types must agree."""
+        self.known.add(name)
+        value = self.values.get(name)
+        if value is None:
+            return default
+        kind = (int, float) if isinstance(default, float) else type(default)
+        if default is not None and not isinstance(value, kind):
+            raise self.refused(name, f"a value like {default!r}")
+        return value
+
+    def size(self, name: str, default: int | None = None) -> int:
+        """Returns a whole number from 1 on."""
+        size = self.value(name, default)
+        if type(size) is not int or size < 1:
+            raise self.refused(name, "a size")
+        return size
+
+    def one_of(self, name: str, ours: Mapping[str, Value], default: str) -> Value:
+        """Returns what we have for the value of a field."""
+        value = self.value(name, default)
+        if value not in ours:
+            raise self.refused(name, f"one of {', '.join(ours)}")
+        return ours[value]
+
+    def require(self, name: str, *expected: Any) -> None:
+        """Refuses a field that is there and has none of the values; empty ones without values."""
+        if (value := self.value(name)) not in (None, *expected) and (value or expected):
+            raise self.refused(name, " or ".join(map(repr, expected)) or "nothing")
+
+    def refused(self, name: str, expected: str) -> UserError:
+        """Returns the error for a value that cannot be imported."""
+        return UserError(
+            f"{self.path} has {name} = {self.values.get(name)!r}, expected {expected}: a model "
+            "with another value cannot be imported."
+        )
+
+    def warn(self, harmless: Collection[str]) -> None:
+        """Warns of what is ignored: fields that are not known, if their values say anything."""
+        ignored = self.ignored + [
+            f"{name} = {value!r}"
+            for name, value in self.values.items()
+            if value and name not in self.known and name not in harmless
+        ]
+        if ignored:
+            logging.warning(f"{self.path} has settings without effect here: {', '.join(ignored)}")
+
+
+class WeightsFile:
+    """The weights of a file, by their names there.
+
+    Args:
+        path: of the file.
+        read: reads its content.
+
+    Attributes:
+        arrays: of the types that they have in the file.
+    """
+
+    def __init__(self, path: Path, read: Callable[[Path], dict[str, NDArray]]) -> None:
+        self.path, self.arrays = path, read_file(path, read)
+
+    def value(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Returns a weight, which must be there. A vector may be a matrix of one row."""
+        array = self.arrays.get(name)
+        if array is None or array.shape not in (shape, (1, *shape)):
+            shown = "no such weight" if array is None else array.shape
+            raise UserError(
+                f"{self.path} has {shown} for {name}, expected {shape} as the model's settings "
+                "say: give the files of one model."
+            )
+        return array.astype(np.float32).reshape(shape)
+
+    def check_names(self, known: Collection[str]) -> None:
+        """Refuses weights that the model has no place for."""
+        if others := self.arrays.keys() - known:
+            raise UserError(
+                f"{self.path} has {', '.join(sorted(others)[:3])}, expected the weights of a "
+                "Transformer with the model's settings: a model with others cannot be imported."
+            )
+
+
+def named_weights(
+    model: Transformer, tables: Mapping[str, str], their_name: Callable[[LayerWeight], str]
+) -> dict[str, tuple[keras.Variable, str]]:
+    """Lists the weights of a model by their names in another toolkit.
+
+    Args:
+        model: built.
+        tables: names there of weights that have a row for each id, by ours.
+        their_name: returns the name of a layer's weight there.
+
+    Returns:
+        each weight, and the side whose vocabulary its rows belong to: "source", "target" or "".
+    """
+    weights = {their_name(weight): (weight.variable, "") for weight in layer_weights(model)}
+    for variable in model.trainable_variables:
+        if (name := name_of(variable)) in tables:
+            weights[tables[name]] = variable, "source" if name.startswith("source") else "target"
+    return weights
+
+
+@dataclass(frozen=True)
+class ImportedSide:
+    """The text of one side.
+
+    Attributes:
+        file: what a model directory holds of it.
+        ids: the model's id of each of our ids, -1 where it has none: [ids].
+    """
+
+    file: MarianFile
+    ids: Ids
+
+    @classmethod
+    def in_our_order(
+        cls, file: MarianFile, names: Mapping[int, str], special: Sequence[int], rows: int
+    ) -> "ImportedSide":
+        """Puts PAD, EOS and UNK first, and all others in their order.
+
+        Args:
+            file: without its pieces.
+            names: of the model's ids.
+            special: the model's ids of PAD, EOS and UNK.
+            rows: the number of the model's ids.
+        """
+        ids = [*special, *(number for number in range(rows) if number not in special)]
+        return cls(replace(file, pieces=[names[number] for number in ids]), np.array(ids, np.int64))
+
+
+class ImportedText(NamedTuple):
+    """The text of a model.
+
+    Attributes:
+        source: of the source.
+        target: of the target.
+        max_length: the most subwords of a sentence, EOS included, if there is such a limit.
+    """
+
+    source: ImportedSide
+    target: ImportedSide
+    max_length: int | None = None
+
+    def write(self, folder: Path) -> SubwordPair:
+        """Writes a file for each side into a directory, and opens them."""
+        sides = {SOURCE_SUBWORDS: self.source, TARGET_SUBWORDS: self.target}
+        for name, side in sides.items():
+            write_whole(folder / name, side.file.content())
+        return SubwordPair(*(MarianSubwords(folder / name) for name in sides))
+
+
+class ImportedModel(NamedTuple):
+    """A model of another toolkit, in our terms.
+
+    Attributes:
+        model: the Transformer, built and loaded; ids are in our order.
+        text: its subwords.
+        decoding: gin bindings of its search and limits, see `decoding_bindings`.
+        weights: the name of the file that had its weights.
+    """
+
+    model: Transformer
+    text: ImportedText
+    decoding: str
+    weights: str
+
+
+def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
+    """Returns gin bindings of settings by gin's names; `origin` says where the values are from."""
+    bindings = (f"{name} = {value}\n" for name, value in settings.items())
+    return "".join([f"# Imported from {origin}:\n", *bindings])
+
+
+def write_model_directory(
+    folder: Path, model: Transformer, subwords: SubwordPair, decoding: str, step: int
+) -> ModelDirectory:
+    """Writes the files of a model directory; `step` is the number of its only checkpoint."""
+    directory, config = ModelDirectory(folder), decoding + gin_bindings(model)
+    directory.write_metadata(model, subwords, config, config)
+    save_weights(model, directory.checkpoints, step)
+    return directory
+
+
+def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str | None) -> None:
+    """Writes a model directory that says where its weights are from.
+
+    Args:
+        folder: to write to.
+        imported: the model.
+        name: its path, or its name on the hub.
+        commit: its revision there.
+    """
+    folder.mkdir(exist_ok=True)
+    model, subwords = imported.model, imported.text.write(folder)
+    directory = write_model_directory(folder, model, subwords, imported.decoding, step=0)
+    checkpoint = f"{imported.weights}@{commit}" if commit else imported.weights
+    ancestor = Ancestor(name, checkpoint, weights_hash(named_values(model)), {}, {})
+    write_ancestry(directory.ancestry_json, [ancestor])
+    Tags(subwords.source.pieces()).log()

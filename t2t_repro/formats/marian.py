@@ -1,0 +1,401 @@
+"""Reads models as Marian wrote them: model.npz, vocabularies and decoder.yml.
+
+Our model is the same function, as Marian's training and scorer compute it (marian-dev,
+src/models/transformer.h):
+
+- Positions are T2T's, "concatenated"; ε is 1e-6; attention and logits have biases.
+- Marian has no PAD. Ours is one more row of zeros, whose logit is too low to count.
+- With normalization before the sub-layers Marian's own decoder leaves out the norm of earlier keys
+  and values. Its scorer does not, and neither do we.
+
+A vocabulary is SentencePiece's .spm, a map in .yml or .json, or lines of text. The pieces of a map
+or of lines are SentencePiece's where source.spm and target.spm lie beside the file, as OPUS-MT has
+them, and otherwise words between blanks. The rules are those of marian-dev,
+src/data/default_vocab.cpp and sentencepiece_vocab.cpp.
+"""
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from absl import logging
+from numpy.typing import NDArray
+from sentencepiece import SentencePieceProcessor
+
+from t2t_repro.errors import UserError
+from t2t_repro.formats import imported
+from t2t_repro.formats.imported import ImportedModel, ImportedSide, SettingsFile, WeightsFile
+from t2t_repro.model.settings import OWN_SOURCE_EMBEDDING, LayerConfig, Normalization
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import LayerWeight
+from t2t_repro.text.marian import MarianFile
+from t2t_repro.vocabulary import UNK_ID
+
+_OPTIONS = "special:model.yml"
+_LOGITS_BIAS, _SOFTMAX = "decoder_ff_logit_out_b", "decoder_ff_logit_out_Wt"
+_TABLES = {
+    "source_embedding/table": "encoder_Wemb", "embedding/table": "decoder_Wemb",
+    "softmax/table": _SOFTMAX, "logits_bias": _LOGITS_BIAS,
+}  # fmt: skip
+
+_ACTIVATIONS = {
+    "relu": "relu", "swish": "swish", "gelu": "gelu", "sigmoid": "sigmoid", "": "linear",
+}  # fmt: skip
+
+_REQUIRED: dict[str, tuple[Any, ...]] = {
+    "factors-combine": ("sum",),
+    "transformer-attention-mask": ("default",),
+    # Others are recurrent, such as the SSRU of students for browsers.
+    "transformer-decoder-autoreg": ("self-attention",),
+    "transformer-decoder-ffn-depth": (0, 2),
+    "transformer-ffn-depth": (2,),
+    "transformer-postprocess-emb": ("d", ""),
+    # Others are RNNs, or have several encoders.
+    "type": ("transformer",),
+    **dict.fromkeys((
+        "factors-dim-emb", "input-types", "lemma-dependency", "lemma-dim-emb", "right-left",
+        "transformer-disable-position-embeddings", "transformer-no-projection", "transformer-pool",
+        "transformer-tied-layers", "ulr",
+    ), ()),
+}  # fmt: skip
+
+_OPTIONS_WITHOUT_EFFECT = {
+    "bert-train-type-embeddings", "bert-type-vocab-size", "dec-cell", "dec-cell-base-depth",
+    "dec-cell-high-depth", "dim-rnn", "enc-cell", "enc-cell-depth", "enc-type",
+    "separator-symbol", "transformer-aan-activation", "transformer-aan-depth",
+    "transformer-depth-scaling", "transformer-dim-aan", "transformer-guided-alignment-layer",
+    "transformer-train-position-embeddings", "version",
+}  # fmt: skip
+"""Options that say something and change no score; most of them belong to other models."""
+
+_STEPS: dict[str, dict[Normalization, tuple[str, ...]]] = {
+    "transformer-preprocess": {"post": ("", "d"), "pre": ("n", "dn", "nd")},
+    "transformer-postprocess": {"post": ("an", "dan"), "pre": ("a", "da")},
+    "transformer-postprocess-top": {"post": ("", "d"), "pre": ("n", "dn", "nd")},
+}
+"""Where each kind of model normalizes (n) and adds the input (a); d is dropout."""
+
+_SUBLAYERS = {"self_attention": "self", "memory_attention": "context", "feed_forward": "ffn"}
+_MATRICES = {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
+_KINDS = {"kernel": "W", "bias": "b", "gamma": "scale", "beta": "bias"}
+
+_SETTINGS_WITHOUT_EFFECT = {
+    "alignment", "cpu-threads", "devices", "log-level", "max-length-crop", "maxi-batch",
+    "maxi-batch-sort", "mini-batch", "mini-batch-words", "models", "n-best", "precision", "quiet",
+    "quiet-translation", "relative-paths", "skip-cost", "version", "vocabs", "workspace",
+}  # fmt: skip
+"""Fields of decoder.yml that change no translation."""
+
+_CONTROL_BYTES = {f"<0x{byte:02X}>" for byte in range(32)}
+
+_EOS, _UNK = "</s>", "<unk>"
+
+# PyYAML takes U+0085 and such for ends of lines, and refuses control characters.
+_UNREADABLE = [*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF]
+_STAND_IN = 0xF0000
+
+
+def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedModel]:
+    """Reads a model that Marian trained; several if they are an ensemble.
+
+    Args:
+        path: of a directory, a zip file, an .npz file or a decoder.yml.
+        vocabularies: of source and target, or one for both; those of decoder.yml by default.
+
+    Raises:
+        UserError: a file is missing or damaged, the files do not belong together, or the model is
+            not one that `Transformer` can be.
+    """
+    models = []
+    with _unpacked(path) as place:
+        paths, texts, decoder = _find(place, vocabularies)
+        for path in paths:
+            file = MarianModel(path)
+            source, target = map(_read_side, ("source", "target"), texts, file.rows)
+            transformer = file.build({"source": source.ids, "target": target.ids})
+            decoding = _decoding(decoder, target.file.pieces, len(paths) > 1)
+            text = imported.ImportedText(source, target)
+            models.append(ImportedModel(transformer, text, decoding, path.name))
+    return models
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[Path]:
+    """Yields a directory with what a zip file holds; any other path as it is."""
+    if path.suffix != ".zip":
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        imported.read_file(path, lambda archive: shutil.unpack_archive(archive, folder))
+        inside = [*Path(folder).iterdir()]
+        yield inside[0] if len(inside) == 1 and inside[0].is_dir() else Path(folder)
+
+
+def _find(
+    path: Path, vocabularies: Sequence[Path]
+) -> tuple[list[Path], tuple[Path, Path], SettingsFile]:
+    """Finds the files of a model: those that decoder.yml names, or else the only ones there.
+
+    Returns:
+        the .npz files, several of an ensemble; the vocabularies of source and target; the settings
+        of decoder.yml.
+    """
+    folder = path if path.is_dir() else path.parent
+    is_model = path.suffix == ".npz"
+    if is_model:
+        names = f"{path.name}.decoder.yml", "decoder.yml"
+        decoders = [folder / name for name in names if (folder / name).exists()]
+    elif path.is_dir():
+        has_decoder = any(folder.glob("*decoder.yml"))
+        decoders = _single_match(folder, "decoder.yml", "*decoder.yml") if has_decoder else []
+    else:
+        decoders = [path]
+    read = (lambda file: _parse_yaml(file.read_bytes())) if decoders else (lambda _: {})
+    decoder = SettingsFile([*decoders, path][0], read)
+    models = [path] if is_model else _paths_beside(folder, decoder.value("models", []))
+    models = models or _single_match(folder, "model.npz", "*.npz")
+    texts = [*vocabularies] or _paths_beside(folder, decoder.value("vocabs", []))
+    texts = texts or _single_match(folder, "vocab.spm", "*vocab*")
+    return models, (texts[0], texts[-1]), decoder
+
+
+def _single_match(folder: Path, name: str, pattern: str) -> list[Path]:
+    """Returns the file of a name, or else the only one of a pattern."""
+    if (file := folder / name).exists():
+        return [file]
+    files = [file for file in sorted(folder.glob(pattern)) if ".optimizer." not in file.name]
+    if len(files) != 1:
+        raise UserError(
+            f"{folder} has {', '.join(file.name for file in files) or f'no {name}'}, expected one: "
+            "give the .npz or decoder.yml that you mean as --model, and the vocabulary as --vocab, "
+            "twice for source and target."
+        )
+    return files
+
+
+def _paths_beside(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Returns the files of these names, which may have lain in another directory."""
+    paths = [folder / name for name in names]
+    return [path if path.exists() else folder / path.name for path in paths]
+
+
+def _decoding(decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool) -> str:
+    """Returns the gin bindings that search as decoder.yml says, or as Marian does by default."""
+    if any(weight != 1 for weight in decoder.value("weights", [])):
+        raise decoder.refused("weights", "1 for every model")
+    forbidden = [] if decoder.value("allow-unk") else [UNK_ID]
+    if not decoder.value("allow-special"):
+        forbidden += [number for number, piece in enumerate(pieces) if piece in _CONTROL_BYTES]
+    settings = {
+        "Translator.search": "@MarianSearch()",
+        "MarianSearch.beam_size": decoder.size("beam-size", 12),
+        "MarianSearch.length_penalty": float(decoder.value("normalize", 0.0)),
+        "MarianSearch.word_penalty": float(decoder.value("word-penalty", 0.0)),
+        "Translator.max_extra_length": 0,
+        "Translator.max_source_length": decoder.size("max-length", 1000),
+        **({"Translator.ensemble": "@sum_log_probabilities"} if is_ensemble else {}),
+        "ImportedBehaviour.max_length_factor": float(decoder.value("max-length-factor", 3.0)),
+        "ImportedBehaviour.forbidden_ids": tuple(forbidden),
+    }
+    decoder.warn(_SETTINGS_WITHOUT_EFFECT)
+    origin = f"a model of Marian, with the search of {decoder.path.name}"
+    return imported.decoding_bindings(origin, settings)
+
+
+def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
+    """Returns all rows of the model, in our order.
+
+    Source and target with other pieces can share an embedding, so both have all rows.
+    """
+    if is_spm := path.suffix == ".spm":
+        processor = imported.read_file(path, _read_sentencepiece)
+        pieces = {number: processor.id_to_piece(number) for number in range(len(processor))}
+        eos, unk = processor.eos_id(), processor.unk_id()
+        file = MarianFile(path.read_bytes(), [], kind="sentencepiece")
+    else:
+        ids, eos, unk = imported.read_file(path, _read_ids)
+        pieces = {number: piece for piece, number in ids.items()}
+        file = _splitter(path.with_name(f"{side}.spm"))
+    size = max(pieces) + 1
+    # Marian cuts off what is rarest, in a vocabulary that is sorted by frequency.
+    is_cut = rows < size and (eos, unk) == (0, 1)
+    is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
+    if size != rows and (is_spm or not (is_cut or is_padded)):
+        raise UserError(
+            f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has: give the "
+            "model's own vocabulary."
+        )
+    if size != rows:
+        logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
+    # With a blank, so that no text has it.
+    names = {number: pieces.get(number, f"<row {number}>") for number in range(rows)}
+    names[-1] = "<pad>" if "<pad>" not in names.values() else "<pad -1>"
+    return ImportedSide.in_our_order(file, names, [-1, eos, unk], rows)
+
+
+def _splitter(path: Path) -> MarianFile:
+    """Reads what splits text into the pieces of a map or of lines."""
+    if path.exists():
+        return MarianFile(imported.read_file(path, Path.read_bytes), [], kind="pieces")
+    if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
+        raise UserError(
+            f"{codes[0]} splits words for this model, after Moses's tokenizer, expected source.spm "
+            "and target.spm, SentencePiece's: such a model cannot be imported."
+        )
+    logging.info("the vocabulary has words: lines are split at blanks, as the training text was")
+    return MarianFile(b"", [], kind="words")
+
+
+def _read_sentencepiece(path: Path) -> SentencePieceProcessor:
+    return SentencePieceProcessor(model_proto=path.read_bytes())
+
+
+def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
+    """Reads the id of every piece of a map or of lines, and the ids of EOS and UNK."""
+    text = path.read_bytes().decode()
+    if path.suffix in (".yml", ".yaml", ".json"):
+        ids = _parse_map(text, path.suffix == ".json")
+    else:
+        lines = text.removesuffix("\n").split("\n")
+        ids = {line.removesuffix("\r"): number for number, line in enumerate(lines)}
+    return ids, ids[_EOS], ids[_UNK]
+
+
+def _parse_map(text: str, is_json: bool) -> dict[str, int]:
+    if is_json:
+        content: Any = json.loads(text)
+    else:
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        hidden = text.removeprefix("\ufeff").translate({c: _STAND_IN + c for c in _UNREADABLE})
+        # Not safe_load, for which "on" is true, and not a word.
+        content = yaml.load(hidden, loader)
+    shown = {_STAND_IN + c: c for c in _UNREADABLE}
+    ids = {str(piece).translate(shown): int(number) for piece, number in content.items()}
+    pieces = {number: piece for piece, number in ids.items()}
+    for number, (name, of_nematus) in enumerate(((_EOS, "eos"), (_UNK, "UNK"))):
+        # Ids 0 and 1 without a name, or with Nematus's.
+        if pieces.get(number, of_nematus) == of_nematus:
+            ids[name] = number
+    return ids
+
+
+class MarianModel:
+    """The content of an .npz file.
+
+    Args:
+        path: of the file.
+
+    Attributes:
+        rows: the numbers of ids of source and target.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = WeightsFile(path, _read_npz)
+        arrays = self._file.arrays
+        text = arrays.pop(_OPTIONS)
+        options = SettingsFile(path, lambda _: _parse_yaml(text.tobytes()))
+        self._arguments = arguments = _arguments(options)
+        target = arguments["vocab_size"] - 1
+        self.rows = (arguments["source_vocab_size"] or target + 1) - 1, target
+        if options.value("output-omit-bias"):
+            arrays[_LOGITS_BIAS] = np.zeros((1, target))
+        options.warn(_OPTIONS_WITHOUT_EFFECT)
+        # Names of tied tables, and of earlier versions.
+        if arguments["source_vocab_size"] is None and "Wemb" in arrays:
+            arrays["decoder_Wemb"] = arrays.pop("Wemb")
+        if "decoder_ff_logit_out_W" in arrays:
+            arrays[_SOFTMAX] = arrays.pop("decoder_ff_logit_out_W").T
+
+    def build(self, ids: Mapping[str, imported.Ids]) -> Transformer:
+        """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
+        model = Transformer(**self._arguments)
+        model.build()
+        end = "_pre" if model.config.normalization == "pre" else ""
+        weights = imported.named_weights(model, _TABLES, lambda weight: _their_name(weight, end))
+        self._file.check_names(weights)
+        for name, (variable, side) in weights.items():
+            rows, *columns = variable.shape
+            value = self._file.value(name, (rows - bool(side), *columns))
+            if side:
+                pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
+                value = np.concatenate([value, pad])[ids[side]]
+            variable.assign(value)
+        return model
+
+
+def _their_name(weight: LayerWeight, end: str) -> str:
+    """Returns Marian's name of a layer's weight; `end` is that of norms within layers."""
+    kind = _KINDS[weight.kind]
+    if not weight.sublayer:
+        return f"{weight.stack}_top_ln_{kind}"
+    sublayer = _SUBLAYERS[weight.sublayer]
+    name = f"{weight.stack}_l{weight.layer + 1}_{sublayer}"
+    if weight.part == "norm":
+        return f"{name}_{'ffn' if sublayer == 'ffn' else 'Wo'}_ln_{kind}{end}"
+    return f"{name}_{kind}{_MATRICES[weight.part]}"
+
+
+def _arguments(options: SettingsFile) -> dict[str, Any]:
+    """Returns the arguments of the `Transformer` that has these options."""
+    for name, expected in _REQUIRED.items():
+        options.require(name, *expected)
+    d_ff = options.size("transformer-dim-ffn", 2048)
+    options.require("transformer-decoder-dim-ffn", 0, d_ff)
+    activation = options.one_of("transformer-ffn-activation", _ACTIVATIONS, "swish")
+    softmax, source = (bool(options.value(f"tied-embeddings{end}")) for end in ("", "-src"))
+    ties = "all" if options.value("tied-embeddings-all") else imported.TIED[source, softmax]
+    source_rows, target_rows = options.value("dim-vocabs", [])
+    return {
+        # With a row for PAD.
+        "vocab_size": target_rows + 1,
+        "source_vocab_size": source_rows + 1 if ties in OWN_SOURCE_EMBEDDING else None,
+        "num_layers": options.size("enc-depth", 1),
+        "num_decoder_layers": options.size("dec-depth", 1),
+        "config": LayerConfig(
+            d_model=options.size("dim-emb", 512),
+            d_ff=d_ff,
+            num_heads=options.size("transformer-heads", 8),
+            normalization=_normalization(options, activation),
+            activation=activation,
+            attention_biases=True,
+        ),
+        "positional_encoding": "concatenated",
+        "tied_embeddings": ties,
+        "logits_bias": True,
+    }
+
+
+def _normalization(options: SettingsFile, activation: str) -> Normalization:
+    kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
+    for name, expected in _STEPS.items():
+        options.require(name, *expected[kind])
+    match = re.match(r"v(\d+)\.(\d+)\.(\d+)", options.value("version", "v0.0.0"))
+    version = tuple(map(int, match.groups())) if match else ()
+    if activation == "gelu" and version <= (1, 12, 0):
+        raise options.refused("version", "v1.12.1 or later: before, gelu was x·sigmoid(1.702 x)")
+    # As that version, and no earlier one, normalizes keys and values.
+    if kind == "pre" and version < (1, 10, 28):
+        raise options.refused("version", "v1.10.28 or later for transformer-preprocess n")
+    return kind
+
+
+def _read_npz(path: Path) -> dict[str, NDArray]:
+    if path.suffix == ".bin":
+        raise ValueError("it is of Marian's binary format, as quantized students are")
+    with np.load(path, allow_pickle=False) as arrays:
+        # Other special members than the options are not of the model.
+        names = [name for name in arrays.files if not name.startswith("special:")]
+        return {name: arrays[name] for name in [*names, _OPTIONS]}
+
+
+def _parse_yaml(text: bytes) -> dict[str, Any]:
+    """Parses a map of options; zeros at the end, with which Marian pads, are left out."""
+    options: dict[str, Any] = yaml.safe_load(text.split(b"\0")[0])
+    return options

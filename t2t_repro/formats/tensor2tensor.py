@@ -1,0 +1,227 @@
+"""Loads checkpoints of the original Tensor2Tensor (T2T) into our `Transformer`.
+
+T2T names its variables `transformer/body/<stack>/layer_<i>/<sublayer>/...`. Its kernels have the
+layout of ours, so loading is a matter of names. Only the embedding may be stored in shards.
+
+The shapes of the weights give all sizes but the number of heads. hparams.json gives that number,
+and the settings that change what is computed.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+from numpy.typing import NDArray
+
+from t2t_repro.errors import UserError
+from t2t_repro.formats.imported import Array, SettingsFile, WeightsFile
+from t2t_repro.model.settings import LAYER_NORM_EPSILON, LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import LayerWeight, layer_weights
+
+REQUIRED_HPARAMS: dict[str, tuple[Any, ...]] = {
+    "attention_variables_3d": (False,),
+    "causal_decoder_self_attention": (True,),
+    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
+    "hard_attention_k": (0,),
+    "multiply_embedding_mode": ("sqrt_depth",),
+    "norm_epsilon": (LAYER_NORM_EPSILON,),
+    "norm_type": ("layer",),
+    "num_area_layers": (0,),
+    "pos": ("timing",),
+    "position_features": ("",),
+    "proximity_bias": (False,),
+    "self_attention_type": ("dot_product",),
+    "shared_embedding_and_softmax_weights": (True,),
+    "unidirectional_encoder": (False,),
+}
+"""The values with which T2T's Transformer computes what ours does; older versions lack some."""
+
+MAX_LENGTH = 2048
+"""Positions of the tables that `with_source_vector` makes; T2T trained on sentences up to 256."""
+
+_STEP = "global_step"
+_BODY = "transformer/body"
+_TARGET_SPACE = f"{_BODY}/target_space_embedding/kernel"
+_FINAL_NORM = f"{_BODY}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
+_SHARD = re.compile(r"transformer/symbol_modality_\d+_\d+/shared/weights_(\d+)")
+
+_SUBLAYERS = {
+    "self_attention": "self_attention", "memory_attention": "encdec_attention",
+    "feed_forward": "ffn",
+}  # fmt: skip
+_PARTS = {
+    "query": "multihead_attention/q", "key": "multihead_attention/k",
+    "value": "multihead_attention/v", "output": "multihead_attention/output_transform",
+    "inner": "conv1", "outer": "conv2",
+}  # fmt: skip
+_KINDS = {"gamma": "layer_norm_scale", "beta": "layer_norm_bias"}
+
+
+def transformer_from_t2t(
+    checkpoint: str | Path,
+    hparams: str | Path | None = None,
+    subwords: int | None = None,
+    target_space: int | None = None,
+) -> Transformer:
+    """Builds the Transformer that T2T trained, with its weights.
+
+    Args:
+        checkpoint: the directory that t2t-trainer wrote, for its latest checkpoint, or one of its
+            checkpoints (`.../model.ckpt-1200`).
+        hparams: the run's hparams.json; by default the one beside the checkpoint.
+        subwords: the size of the vocabulary, to be checked if given. T2T's `vocab_divisor` rounds
+            the number of embedding rows up.
+        target_space: the row of the checkpoint's `target_space_embedding` that was trained; see
+            `with_source_vector`. None where the checkpoint has no such table.
+
+    Returns:
+        The model, built and loaded.
+
+    Raises:
+        UserError: a file is missing, the files do not belong together, or the model is one that
+            `Transformer` cannot be.
+    """
+    file = _read(checkpoint)
+    folder = file.path if file.path.is_dir() else file.path.parent
+    settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
+    table = _embedding_table(file)
+    divisor = settings.value("vocab_divisor") or 1
+    if subwords is not None and len(table) != -(-subwords // divisor) * divisor:
+        raise UserError(
+            f"the vocabulary has {subwords} subwords, to be rounded up to a multiple of {divisor} "
+            f"(T2T's vocab_divisor), but the checkpoint has {len(table)} rows of the embedding: "
+            "give the vocabulary that it was trained with."
+        )
+    vector = _target_space_vector(file, target_space)
+    sizes = sizes_of(settings, {name: array.shape for name, array in file.arrays.items()})
+    model = Transformer(len(table), **sizes, positional_encoding="concatenated")
+    model.build()
+    model.embedding.table.assign(table)
+    for weight in layer_weights(model):
+        name = _their_name(weight, model.config.normalization)
+        weight.variable.assign(file.value(name, tuple(weight.variable.shape)))
+    return model if vector is None else with_source_vector(model, vector)
+
+
+def with_source_vector(model: Transformer, vector: Array) -> Transformer:
+    """Copies a model so that it adds a vector to the encoder's input at every position.
+
+    T2T's Transformer adds a row of a table of 32, "target_space_embedding", one for each kind of
+    text that it can write. A model of one task trains one row. The paper has no such vector. Added
+    at every position it is only another positional encoding, so the copy's positions are tables of
+    `MAX_LENGTH` rows, as learned ones are: the source's with the vector added, the target's
+    without.
+
+    Args:
+        model: built, with the paper's tied embeddings and sinusoids, and no bias on the logits.
+        vector: [d_model].
+    """
+    config = {**model.get_config(), "positional_encoding": "learned", "max_length": MAX_LENGTH}
+    copy = Transformer.from_config(config)
+    copy.build()
+    for part in ("embedding", "encoder", "decoder"):
+        getattr(copy, part).set_weights(getattr(model, part).get_weights())
+    signal = np.asarray(model.positional_encoding.encode(ops.arange(MAX_LENGTH)))
+    copy.positional_encoding.table.assign(signal + vector)
+    copy.target_positional_encoding.table.assign(signal)
+    return copy
+
+
+def step_of_t2t(checkpoint: str | Path) -> int:
+    """Returns the step at which a T2T checkpoint was written, or 0 where it does not say."""
+    return int(_read(checkpoint, _STEP).arrays.get(_STEP, 0))
+
+
+def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
+    """Reads the variables of a checkpoint whose names begin with `start`; not Adam's by default."""
+
+    def read(path: Path) -> dict[str, NDArray]:
+        # Only a folder has a state, which names its newest checkpoint.
+        state = tf.train.get_checkpoint_state(str(path))
+        # By its name alone: the folder may have been moved since.
+        newest = path / Path(state.model_checkpoint_path).name if state else path
+        reader = tf.train.load_checkpoint(str(newest))
+        names = reader.get_variable_to_shape_map()
+        return {name: reader.get_tensor(name) for name in names if name.startswith(start)}
+
+    return WeightsFile(Path(checkpoint), read)
+
+
+def read_hparams(path: Path) -> SettingsFile:
+    """Reads an hparams.json; one of a model that `Transformer` cannot be is a `UserError`."""
+    hparams = SettingsFile(
+        path,
+        expected="the hparams.json that t2t-trainer writes beside its checkpoints: copy it there, "
+        'or write one such as {"num_heads": 8}; all other sizes are known from the weights',
+    )
+    for name, allowed in REQUIRED_HPARAMS.items():
+        hparams.require(name, *allowed)
+    return hparams
+
+
+def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Returns the layers and sizes of a model, as arguments of the `Transformer`.
+
+    They are those of the weights, whatever hparams.json says of them.
+    """
+    matches = (re.match(rf"{_BODY}/(encoder|decoder)/layer_\d+/", name) for name in shapes)
+    stacks = list({match[0]: match[1] for match in matches if match}.values())
+    layer = f"{_BODY}/encoder/layer_0"
+    d_model, d_ff = shapes[f"{layer}/ffn/conv1/kernel"]
+    attention = f"{layer}/self_attention/multihead_attention"
+    keys, values = (shapes[f"{attention}/{part}/kernel"][1] for part in ("k", "v"))
+    heads = hparams.size("num_heads")
+    config = LayerConfig(
+        d_model=d_model,
+        d_ff=d_ff,
+        num_heads=heads,
+        d_k=keys // heads,
+        d_v=values // heads,
+        dropout=hparams.value("layer_prepostprocess_dropout", 0.0),
+        attention_dropout=hparams.value("attention_dropout", 0.0),
+        relu_dropout=hparams.value("relu_dropout", 0.0),
+        # Only a pre-norm model has a norm after its last layer.
+        normalization="pre" if _FINAL_NORM in shapes else "post",
+    )
+    depths = {"num_layers": "encoder", "num_decoder_layers": "decoder"}
+    return {"config": config} | {name: stacks.count(stack) for name, stack in depths.items()}
+
+
+def _their_name(weight: LayerWeight, normalization: str) -> str:
+    """Returns T2T's name of a weight of encoder or decoder."""
+    # T2T names a norm after the hook it runs in, and its pre-norm hook "prepostprocess".
+    hook = "layer_prepostprocess" if normalization == "pre" else "layer_postprocess"
+    part = _PARTS.get(weight.part, f"{hook}/layer_norm")
+    layer = f"layer_{weight.layer}/{_SUBLAYERS[weight.sublayer]}/" if weight.sublayer else ""
+    return f"{_BODY}/{weight.stack}/{layer}{part}/{_KINDS.get(weight.kind, weight.kind)}"
+
+
+def _embedding_table(file: WeightsFile) -> Array:
+    """Joins the shards of the shared embedding: [vocab, d_model]."""
+    matches = map(_SHARD.fullmatch, file.arrays)
+    shards = {int(match[1]): file.arrays[match[0]] for match in matches if match}
+    if not shards:
+        raise UserError(
+            f"{file.path} has no variables {_SHARD.pattern}, expected those of a T2T Transformer "
+            "(version 1.3 or later) whose source, target and softmax share one embedding."
+        )
+    return np.concatenate([shards[number] for number in sorted(shards)])
+
+
+def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array | None:
+    """Returns what T2T adds to the encoder's input at every position, [d_model], if anything."""
+    table = file.arrays.get(_TARGET_SPACE, np.zeros((0, 0), np.float32))
+    if not len(table) and target_space is None:
+        return None
+    if target_space not in range(len(table)):
+        raise UserError(
+            f"target_space is {target_space}, but {file.path} has a target_space_embedding of "
+            f"{len(table)} rows: leave it out if there are none; otherwise give the row that was "
+            "trained, target_space=0 for translation by T2T 1.5.2 and later."
+        )
+    return table[target_space]

@@ -1,1 +1,0 @@
-"""Tensor2Tensor's checkpoints."""

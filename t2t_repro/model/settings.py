@@ -1,0 +1,161 @@
+"""Settings of the model, the loss and ensembles, as gin files bind them.
+
+Importing this module does not import TensorFlow: a mistake in a gin file is reported before that.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from t2t_repro.config.values import Count, Range, Rate, configurable
+from t2t_repro.errors import UserError
+
+LAYER_NORM_EPSILON = 1e-6
+
+Size = Annotated[int, Range(least=1, most=1_000_000)]
+Epsilon = Annotated[float, Range(above=0, below=1)]
+Depth = Annotated[int, Range(least=1, most=1000)]
+"""A number of layers."""
+Rows = Annotated[int, Range(least=1, most=10_000_000)]
+
+Normalization = Literal["post", "pre"]
+"""The place of the norm: after the residual sum (the paper), or before the sub-layer."""
+
+Initialization = Literal["glorot", "fairseq"]
+"""The initialization of the matrices of attention and of the feed-forward network.
+
+The paper does not say. T2T draws all as Glorot and Bengio (2010) do ("uniform_unit_scaling").
+fairseq starts with smaller ones, from which a post-norm model learns faster (EXPERIMENTS.md,
+Multi30k). W^O, the biases (0) and the embedding are the same in both; see `model.dense`.
+"""
+
+Positions = Literal["interleaved", "halves", "concatenated", "learned"]
+"""The encoding of positions, see `PositionalEncoding`.
+
+"interleaved" is the paper's; "halves" are its sines, then its cosines; "concatenated" is T2T's;
+"learned" is Table 3, row E: source and target learn a table each, as in T2T.
+"""
+
+TiedEmbeddings = Literal["all", "target_softmax", "source_target", "none"]
+"""The embeddings that share one matrix: all (the paper), two, or none."""
+
+OWN_SOURCE_EMBEDDING = ("target_softmax", "none")
+"""Values of `tied_embeddings` where the source has its own embedding."""
+
+OWN_SOFTMAX = ("source_target", "none")
+"""Values of `tied_embeddings` where the softmax has its own matrix."""
+
+
+@configurable()
+@dataclass(frozen=True)
+class LayerConfig:
+    """Sizes and rates of an encoder or decoder layer; the defaults are the base model's.
+
+    Attributes:
+        d_model: width of every sub-layer's input and output.
+        d_ff: inner width of the feed-forward network.
+        num_heads: h.
+        d_k: depth of a head's queries and keys; d_model / num_heads by default (Table 3, B).
+        d_v: depth of a head's values; d_model / num_heads by default.
+        dropout: rate on every sub-layer's output, and on embedding + position.
+        attention_dropout: rate on the attention weights; 0 in the paper.
+        relu_dropout: rate within the feed-forward network; 0 in the paper.
+        normalization: "post" (the paper) or "pre" (T2T's later default).
+        activation: of the feed-forward network: Keras's name of it, or your own; the names of
+            activations and norms are checked by `stack.check_names`.
+        norm: "LayerNorm" (the paper), "RMSNormalization" (Keras's), or your own.
+        norm_epsilon: ε of the norm; your own norm sets its own.
+        attention_biases: whether the projections of attention have biases; none in the paper.
+        initialization: of the matrices, "glorot" (T2T) or "fairseq".
+    """
+
+    d_model: Size = 512
+    d_ff: Size = 2048
+    num_heads: Size = 8
+    d_k: Size | None = None
+    d_v: Size | None = None
+    dropout: Rate = 0.1
+    attention_dropout: Rate = 0.0
+    relu_dropout: Rate = 0.0
+    normalization: Normalization = "post"
+    activation: str = "relu"
+    norm: str = "LayerNorm"
+    norm_epsilon: Epsilon = LAYER_NORM_EPSILON
+    attention_biases: bool = False
+    initialization: Initialization = "glorot"
+
+    TRAINING_ALONE: ClassVar = ("dropout", "attention_dropout", "relu_dropout", "initialization")
+    """Fields that matter in training only: not for the weights' shapes, nor for decoding."""
+
+    def __post_init__(self) -> None:
+        if self.d_model % 2:
+            raise UserError(
+                f"LayerConfig.d_model is {self.d_model}, expected an even number: "
+                "sines and cosines come in pairs."
+            )
+        if self.d_model % self.num_heads and not (self.d_k and self.d_v):
+            raise UserError(
+                f"LayerConfig.d_model={self.d_model} is not divisible by "
+                f"num_heads={self.num_heads}: choose another number of heads, "
+                "or give d_k and d_v."
+            )
+
+    @property
+    def key_depth(self) -> int:
+        """d_k, or d_model / num_heads."""
+        return self.d_k or self.d_model // self.num_heads
+
+    @property
+    def value_depth(self) -> int:
+        """d_v, or d_model / num_heads."""
+        return self.d_v or self.d_model // self.num_heads
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as plain values, for Keras's get_config."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def of(cls, config: "LayerConfig | dict[str, Any]") -> "LayerConfig":
+        """Returns a LayerConfig from itself or from `to_dict`'s result."""
+        if isinstance(config, LayerConfig):
+            return config
+        # Earlier versions had `recompute`, which changed no result.
+        return cls(**{name: value for name, value in config.items() if name != "recompute"})
+
+
+@configurable("Transformer")
+@dataclass(frozen=True)
+class TransformerSettings:
+    """The arguments of a `Transformer`: `Transformer(**vars(settings))`.
+
+    Attributes:
+        vocab_size: rows of the embedding; by default one for every subword of the data.
+        num_layers: N, of the encoder, and of the decoder if it has no number of its own.
+        config: sizes and rates of every layer; the base model's by default.
+        positional_encoding: see `Positions`.
+        max_length: the number of learned positions, for "learned".
+        neighbourhood: r of the restricted self-attention (paper, section 4), or None.
+        tied_embeddings: which embeddings are one matrix; see `TiedEmbeddings`.
+        source_vocab_size: rows of the source's own embedding, if its vocabulary is different.
+        logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
+        num_decoder_layers: of the decoder; `num_layers` by default, as in the paper.
+    """
+
+    vocab_size: Rows | None = None
+    num_layers: Depth = 6
+    config: LayerConfig = field(default_factory=LayerConfig)
+    positional_encoding: Positions = "interleaved"
+    max_length: Rows | None = None
+    neighbourhood: Count | None = None
+    tied_embeddings: TiedEmbeddings = "all"
+    source_vocab_size: Rows | None = None
+    logits_bias: bool = False
+    num_decoder_layers: Depth | None = None
+
+    def __post_init__(self) -> None:
+        if self.source_vocab_size and self.tied_embeddings not in OWN_SOURCE_EMBEDDING:
+            raise UserError(
+                f"Transformer.source_vocab_size is {self.source_vocab_size}, but tied_embeddings="
+                f"{self.tied_embeddings!r} has the source share the target's embedding: bind "
+                "'target_softmax' or 'none'."
+            )

@@ -1,0 +1,53 @@
+"""The schedule of a run: steps, logging, dev evaluations, early stopping."""
+
+from dataclasses import dataclass
+
+from t2t_repro.config.values import Count, configurable
+from t2t_repro.training.run_state import Criterion, RunState
+
+
+@configurable()
+@dataclass(frozen=True)
+class TrainingSchedule:
+    """When a run logs, evaluates and ends, in optimizer updates.
+
+    Attributes:
+        steps: the last step of the run.
+        log_every: how often scalars are logged.
+        evaluate_every: how often the dev set is scored; it is scored after the last step too.
+        patience: the run ends after so many dev evaluations without a better one, or None.
+        criterion: which dev evaluation is the best, for patience and best/: that of the best
+            "score", by DevEvaluation.metric, or of the lowest "nll".
+    """
+
+    steps: Count = 100_000
+    log_every: Count = 50
+    evaluate_every: Count = 1000
+    patience: Count | None = None
+    criterion: Criterion = "score"
+
+    def logs(self, step: int) -> bool:
+        """Returns whether scalars are logged after update `step`."""
+        return step % self.log_every == 0 or step == self.steps
+
+    def evaluates(self, step: int) -> bool:
+        """Returns whether the dev set is scored after update `step`."""
+        return step % self.evaluate_every == 0 or step == self.steps
+
+    def owes_evaluation(self, state: RunState) -> bool:
+        """Returns whether a run that goes on scores the dev set before anything else."""
+        is_unjudged = self.is_over(state) and state.evaluated_at != state.step
+        return state.awaits_evaluation or is_unjudged
+
+    def is_out_of_patience(self, state: RunState) -> bool:
+        """Returns whether the last `patience` dev evaluations were no better."""
+        is_counted = state.criterion == self.criterion
+        return self.patience is not None and is_counted and state.stale >= self.patience
+
+    def is_over(self, state: RunState) -> bool:
+        """Returns whether the run has made its last step, or is out of patience."""
+        return state.step >= self.steps or self.is_out_of_patience(state)
+
+    def has_ended(self, state: RunState) -> bool:
+        """Returns whether nothing is left to do, evaluation included."""
+        return self.is_over(state) and not self.owes_evaluation(state)
