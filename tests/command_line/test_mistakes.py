@@ -53,7 +53,7 @@ EARLY = {
 }
 """TensorFlow is not needed to see these."""
 LATE = {
-    "standard input twice": ("translate", [MODEL, "--prefix=-"], "standard input"),
+    "standard input twice": ("translate", [MODEL, "--prefix=-"], "--prefix are standard input"),
     "beyond the beam": ("translate", [MODEL, "--n_best=9"], "n_best is 9"),
     "value": ("translate", [MODEL, "--gin_param=BeamSearch.beam_size = 0"], "beam_size"),
 }
