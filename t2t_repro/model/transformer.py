@@ -20,8 +20,10 @@ from t2t_repro.model.settings import (
     OWN_SOFTMAX,
     OWN_SOURCE_EMBEDDING,
     LayerConfig,
+    Positions,
+    TiedEmbeddings,
     TransformerSettings,
-)  # fmt: skip
+)
 from t2t_repro.vocabulary import PAD_ID
 
 Sums = TypeVar("Sums")
@@ -40,10 +42,11 @@ class Transformer(SourceTargetModel):
         vocab_size: rows of the embedding; at least the size of the subword model.
         num_layers: N, of the encoder, and of the decoder if it has no number of its own.
         config: sizes and rates of every layer; the base model's by default.
+        positional_encoding, max_length, neighbourhood, tied_embeddings, source_vocab_size,
+            logits_bias, num_decoder_layers: see `TransformerSettings`.
         name: of the Keras model.
         dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
         trainable: whether its weights are.
-        **options: all other fields of `TransformerSettings`, which describes them.
     """
 
     def __init__(
@@ -51,15 +54,23 @@ class Transformer(SourceTargetModel):
         vocab_size: int,
         num_layers: int = 6,
         config: LayerConfig | dict[str, Any] | None = None,
-        *,
+        positional_encoding: Positions = "interleaved",
+        max_length: int | None = None,
+        neighbourhood: int | None = None,
+        tied_embeddings: TiedEmbeddings = "all",
+        source_vocab_size: int | None = None,
+        logits_bias: bool = False,
+        num_decoder_layers: int | None = None,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
-        **options: Any,
     ) -> None:
         super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
         config = LayerConfig.of(config or {})
-        self.settings = settings = TransformerSettings(vocab_size, num_layers, config, **options)
+        self.settings = settings = TransformerSettings(
+            vocab_size, num_layers, config, positional_encoding, max_length, neighbourhood,
+            tied_embeddings, source_vocab_size, logits_bias, num_decoder_layers,
+        )  # fmt: skip
         self.vocab_size = vocab_size
         self.source_vocab_size = settings.source_vocab_size or vocab_size
         self.tied_embeddings = settings.tied_embeddings

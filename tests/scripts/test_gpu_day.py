@@ -19,4 +19,4 @@ def test_every_case_gives_a_line_and_the_losses_are_those_of_the_formulas(tmp_pa
     losses = [line["greatest_difference"] for line in lines[1:5]]
     assert max(losses) < 1e-4
     assert all(line["tokens_per_second"] > 0 for line in lines[5:])
-    assert len(lines) == 9
+    assert len(lines) == 13
