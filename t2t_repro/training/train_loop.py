@@ -166,9 +166,8 @@ class TrainLoop:
         if self.schedule.is_out_of_patience(state):
             judged_by = state.metric if state.criterion == "score" else "nll"
             logging.info("train: dev %s has not improved in %d evaluations", judged_by, state.stale)
-        is_unfinished = state.awaits_evaluation or not self.schedule.is_over(state)
-        if is_unfinished and self._is_stopped(state):
-            # A worker that was stopped by another's signal reports SIGTERM.
+        if state.awaits_evaluation or not self.schedule.is_over(state):
+            # Only a signal ends a run before its time; another worker's is reported as SIGTERM.
             self.stopped_by = self._stop.number or signal.SIGTERM
             where = "train: stopped by a signal after step %d; the same command goes on from there"
             logging.info(where, state.step)
