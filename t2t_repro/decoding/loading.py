@@ -96,14 +96,13 @@ def load(
     """
     from t2t_repro.decoding.translator import Translator
 
-    first, *_ = (directory for directory, _ in members)
+    (first, _), *others = members
     subwords = first.subwords()
-    models = []
-    for directory, checkpoint in members:
+    for directory, _ in others:
         if directory.subwords().contents() != subwords.contents():
             raise UserError(
                 f"{directory.path} was trained with other subwords than {first.path}, expected the "
                 "same: an ensemble is of models that were trained on the same prepared data."
             )
-        models.append(directory.load_model(checkpoint, precision))
+    models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
     return Translator(models, subwords, settings)

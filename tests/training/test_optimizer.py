@@ -1,5 +1,6 @@
 """Learning rate and Adam are the paper's."""
 
+import inspect
 import json
 
 import keras
@@ -9,7 +10,7 @@ import pytest
 from t2t_repro.errors import UserError
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule
 from t2t_repro.training.optimizer import SummedUpdate
-from t2t_repro.training.settings import adam
+from t2t_repro.training.settings import adam, inverse_square_root, transformer_schedule
 from tests.oracle import oracle_folder
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-9
@@ -96,6 +97,16 @@ def test_serialisation(schedule):
     assert type(again) is type(schedule)
     assert again.get_config() == schedule.get_config()
     assert rates(again, [7, 70]).tolist() == rates(schedule, [7, 70]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("configured", "schedule"),
+    [(transformer_schedule, TransformerSchedule), (inverse_square_root, InverseSquareRoot)],
+)
+def test_schedules_have_the_defaults_that_gin_files_have(configured, schedule):
+    ours, keras_s = (inspect.signature(one).parameters for one in (configured, schedule))
+    assert [one.default for one in ours.values()] == [one.default for one in keras_s.values()]
+    assert [*ours] == [*keras_s]
 
 
 def test_an_optimizer_with_an_update_of_its_own_is_refused():
