@@ -78,11 +78,11 @@ setup(
             ),
         ]
     },
-    python_requires=">=3.11",
+    python_requires=">=3.11,<3.14",
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.12,<4",
-        "tensorboard>=2.18",  # TensorFlow 2.21 no longer brings it
+        "tensorboard>=2.21",  # TensorFlow no longer brings it; earlier ones need pkg_resources
         "tensorflow-text>=2.20,<2.22",
         "tensorflow-serving-api>=2.21,<2.22",  # messages alone: kilobytes
         "tensorflow-datasets>=4.9.8,<5",

@@ -1,8 +1,10 @@
-"""Lists the commands: `python -m t2t_repro`."""
+"""Runs a command, or lists them all: `python -m t2t_repro [command]`."""
 
 import signal
 import sys
 from importlib import import_module
+
+from t2t_repro import __version__
 
 COMMANDS = (
     "datagen", "trainer", "average", "translate", "evaluate", "score", "export", "serve", "client",
@@ -12,10 +14,16 @@ COMMANDS = (
 
 
 def cli() -> None:
-    """Prints a line for each command."""
-    if sys.argv[1:] not in ([], ["--help"]):
-        example = "python -m t2t_repro.trainer"
-        print(f"error: received {sys.argv[1]!r}, expected e.g. {example}", file=sys.stderr)
+    """Runs the command that is named first; without one, prints a line for each."""
+    first, *others = sys.argv[1:] or ["--help"]
+    if (command := first.replace("-", "_")) in COMMANDS:
+        sys.argv = [f"t2t_repro {first}", *others]
+        import_module(f"t2t_repro.{command}").cli()
+    if first == "--version":
+        print(f"t2t_repro {__version__}")
+        return
+    if first != "--help":
+        print(f"error: received {first!r}, expected one of {', '.join(COMMANDS)}", file=sys.stderr)
         sys.exit(2)
     # The reader may go, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

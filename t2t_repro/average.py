@@ -33,11 +33,8 @@ def main() -> None:
     with directory.held("average"):
         average_weights(model, checkpoints.values())
         save_weights(model, directory.averaged, max(checkpoints))
-    first, last = min(checkpoints), max(checkpoints)
-    logging.info(
-        f"averaged {len(checkpoints)} checkpoints, steps {first} to {last}, into "
-        f"{directory.averaged}"
-    )
+    steps = f"{min(checkpoints)} to {max(checkpoints)}"
+    logging.info(f"averaged {len(checkpoints)} checkpoints, steps {steps}: {directory.averaged}")
 
 
 def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:

@@ -63,9 +63,7 @@ def main() -> None:
     _check_aligned([*systems, *files], references)
     own = int(bool(FLAGS.baseline))
     if FLAGS.model_dir:
-        translator = shared.load_translator(
-            checkpoint, ensemble=FLAGS.ensemble, others=experiment.EVALUATION
-        )
+        translator = shared.load_translator(checkpoint, others=experiment.EVALUATION)
         perplexity = _perplexity(translator, data) if data else None
         translations = [found[0].text for found in translator.translate(sources)]
         if FLAGS.output:

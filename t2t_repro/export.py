@@ -30,10 +30,8 @@ _WEIGHTS = {
 def main() -> None:
     """Exports what the flags name."""
     if FLAGS.weights not in (weights := _WEIGHTS[FLAGS.format]):
-        raise UserError(
-            f"--weights={FLAGS.weights} with --format={FLAGS.format}: expected "
-            f"{' or '.join(weights)}."
-        )
+        given = f"--weights={FLAGS.weights} with --format={FLAGS.format}"
+        raise UserError(f"{given}: expected {' or '.join(weights)}.")
     shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
     if FLAGS.format == "ctranslate2":
         shared.check_extra("ctranslate2", "ctranslate2")
@@ -75,9 +73,7 @@ def cli() -> None:
     shared.define_path("export_dir", "The directory to write.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
     flags.DEFINE_enum("weights", "float32", _WEIGHTS["saved_model"], "How weights are stored.")
-    more = (
-        "One more signature of a SavedModel: from a given prefix, samples, or alignments of words."
-    )
+    more = "One more signature of a SavedModel: from given prefixes, samples, or word alignments."
     flags.DEFINE_multi_enum("add_signature", [], ["prefix", "sample", "alignment"], more)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")
     flags.DEFINE_string("license", None, "The licence in the model card, such as cc-by-4.0.")

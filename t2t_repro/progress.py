@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
@@ -9,6 +10,9 @@ from absl import logging
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 30.0
+
+Report = Callable[[float], None] | None
+"""Takes the share of a piece of work that is done, 0 to 1; None where nobody listens."""
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -51,6 +55,14 @@ class Progress(AbstractContextManager["Progress"]):
         if self._bar.disable and now - self._shown >= _SECONDS_BETWEEN_LINES:
             self._shown = now
             logging.info("%s", self._describe(now - self._started))
+
+    def part(self, count: int) -> Callable[[float], None]:
+        """Returns a `Report` of the next items, which counts the share of them that is done.
+
+        A share below an earlier one counts nothing: work that is done again is not progress.
+        """
+        before = self._done
+        return lambda share: self.advance(max(0, before + round(share * count) - self._done))
 
     def _describe(self, seconds: float) -> str:
         rate = (self._done - self._before) / seconds

@@ -8,6 +8,7 @@ be killed at any time: the same command goes on.
 """
 
 import json
+from functools import partial
 from typing import Any
 
 from absl import flags
@@ -15,6 +16,7 @@ from absl import flags
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.program import run
+from t2t_repro.progress import Report
 
 FLAGS = flags.FLAGS
 
@@ -35,18 +37,12 @@ def main() -> None:
         fields["log_probabilities"] = [round(token, 6) for token in pair.log_probabilities]
         return json.dumps(fields, ensure_ascii=False)
 
-    def work(block: text_lines.Block) -> text_lines.Outputs:
-        scores = translator.score(block.texts["source"], block.texts["target"], first=block.first)
+    def work(block: text_lines.Block, report: Report) -> text_lines.Outputs:
+        scores = translator.score(*block.texts.values(), first=block.first, report=report)
         return {"output": list(map(line_of, scores))}
 
-    text_lines.work_in_blocks(
-        "score",
-        inputs,
-        {"output": FLAGS.output},
-        lambda: shared.decoding_settings(translator, checkpoint, ["tokens"]),
-        work,
-        total,
-    )
+    settings = partial(shared.decoding_settings, translator, checkpoint, ["tokens"])
+    text_lines.work_in_blocks("score", inputs, {"output": FLAGS.output}, settings, work, total)
 
 
 def cli() -> None:

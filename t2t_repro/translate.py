@@ -7,6 +7,7 @@ killed at any time: the same command goes on.
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from absl import flags, logging
@@ -14,8 +15,10 @@ from absl import flags, logging
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.program import run
+from t2t_repro.command_line.text_lines import Block, Outputs
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
+from t2t_repro.progress import Report
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
@@ -33,37 +36,35 @@ def main() -> None:
     inputs = {"input": FLAGS.input} | ({"prefix": FLAGS.prefix} if FLAGS.prefix else {})
     total = text_lines.count_lines(inputs)
     checkpoint = shared.find_checkpoint()
-    translator = shared.load_translator(checkpoint, ensemble=FLAGS.ensemble)
+    translator = shared.load_translator(checkpoint)
 
     def translated(lines: Sequence[str]) -> Sequence[str]:
-        return _translate(translator, text_lines.Block(1, {"input": lines}))["output"]
+        return _translate(translator, Block(1, {"input": lines}))["output"]
 
     if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
         text_lines.converse(translated)
         return
-    aligned = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
+    outputs = {"output": FLAGS.output}
+    if FLAGS.alignments:
+        outputs["alignments"] = FLAGS.alignments
     used = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language"]
-    text_lines.work_in_blocks(
-        "translate",
-        inputs,
-        {"output": FLAGS.output, **aligned},
-        lambda: shared.decoding_settings(translator, checkpoint, used),
-        lambda block: _translate(translator, block),
-        total,
-    )
+    settings = partial(shared.decoding_settings, translator, checkpoint, used)
+    work = partial(_translate, translator)
+    text_lines.work_in_blocks("translate", inputs, outputs, settings, work, total)
 
 
-def _translate(translator: "Translator", block: text_lines.Block) -> text_lines.Outputs:
+def _translate(translator: "Translator", block: Block, report: Report = None) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
     if (language := shared.split_language()) is not None:
-        found = [[line] for line in translate_split(translator, sources, language)]
+        found = [[line] for line in translate_split(translator, sources, language, report)]
         for number, (line,) in enumerate(found, block.first):
             if line.truncated:
                 logging.warning("line %d: only the beginning of a long word is used", number)
     else:
-        prefixes = block.texts.get("prefix")
-        found = translator.translate(sources, FLAGS.n_best, prefixes, first=block.first)
+        found = translator.translate(
+            sources, FLAGS.n_best, block.texts.get("prefix"), first=block.first, report=report
+        )
     numbered = enumerate(found, block.first)
     lines = [
         line for number, some in numbered for line in text_lines.written(number, some, FLAGS.scores)

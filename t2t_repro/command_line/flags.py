@@ -69,20 +69,14 @@ def define_loading() -> None:
 
 def define_import() -> None:
     """Defines --import, for modules of the user's that a model needs."""
-    flags.DEFINE_multi_string(
-        "import",
-        [],
-        "A module of yours that the model needs; in the working directory or on PYTHONPATH.",
-    )
+    text = "A module of yours that the model needs; in the working directory or on PYTHONPATH."
+    flags.DEFINE_multi_string("import", [], text)
 
 
 def define_ensemble() -> None:
     """Defines --ensemble, for the commands that can use several models."""
-    define_paths(
-        "ensemble",
-        "The model directory of another model with the same subwords; all score together, by mean "
-        "probability or as Translator.ensemble says. Can be given several times.",
-    )
+    text = "Another model directory with the same subwords; can be given several times. The models "
+    define_paths("ensemble", f"{text}score together, by mean or as Translator.ensemble says.")
 
 
 def define_split() -> None:
@@ -139,28 +133,25 @@ def find_checkpoint(model_dir: str | None = None) -> str:
 def load_translator(
     checkpoint: str,
     precision: str | None = None,
-    ensemble: Sequence[str] = (),
     model_dir: str | None = None,
     others: Sequence[Callable[..., Any]] = (),
 ) -> "Translator":
-    """Loads the model of the flags of `define_trained_model`, to decode a batch on each core.
+    """Loads the model of the flags, with those of --ensemble, to decode a batch on each core.
 
     Its settings are read, and mistakes in them reported, before TensorFlow is imported.
 
     Args:
         checkpoint: of `find_checkpoint`.
         precision: see `ModelDirectory.new_model`.
-        ensemble: of --ensemble, if the command has it.
         model_dir: another one than --model_dir.
         others: see `read_settings`.
     """
     from t2t_repro.decoding import loading
     from t2t_repro.runs.model_directory import ModelDirectory
 
-    members = [
-        (ModelDirectory(model_dir or FLAGS.model_dir), checkpoint),
-        *((ModelDirectory(path), find_checkpoint(path)) for path in ensemble),
-    ]
+    members = [(ModelDirectory(model_dir or FLAGS.model_dir), checkpoint)]
+    if "ensemble" in FLAGS:
+        members += ((ModelDirectory(path), find_checkpoint(path)) for path in FLAGS.ensemble)
     directory, _ = members[0]
     settings = loading.read_settings(directory, FLAGS.gin_param, getattr(FLAGS, "import"), others)
     import_tensorflow()

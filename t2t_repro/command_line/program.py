@@ -10,11 +10,14 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from logging import WARNING, Formatter, LogRecord, getLogger
 from typing import NoReturn
 
 from absl import app, flags, logging
 from tqdm import tqdm
 
+from t2t_repro import __version__
 from t2t_repro.errors import UserError, printable, storage_error
 
 EXIT_USER_ERROR = 2
@@ -23,8 +26,8 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 # Before the import of TensorFlow: only errors of its C++ code; without a GPU these are about CUDA.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
 
-# Modules whose messages are not shown.
-_LIBRARIES = re.compile(r"[/\\](tensorflow[/\\]python|sacrebleu)[/\\]")
+# Its modules' messages are not shown.
+_TENSORFLOW = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
 
 
 def run(main: Callable[[], None]) -> NoReturn:
@@ -41,8 +44,7 @@ def run(main: Callable[[], None]) -> NoReturn:
 
     def run_and_report_errors(argv: Sequence[str]) -> None:
         _set_up_logging()
-        if len(argv) > 1:
-            _fail(f"received the argument {argv[1]!r}, expected flags only: see --help.")
+        _check_stray(argv[1:])
         try:
             main()
         except UserError as error:
@@ -59,9 +61,11 @@ def run(main: Callable[[], None]) -> NoReturn:
                 _fail(f"{reason}: fix that, then give the same command again.")
             raise
 
+    flags.DEFINE_enum("log_format", "short", ["short", "absl"], "Of a line: short has the time.")
+    flags.DEFINE_bool("version", False, "Print the version.")
     # An installed command starts another module than its own, whose --help it shows.
     sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
-    for module in (f"{__package__}.flags", main.__module__):
+    for module in (__name__, f"{__package__}.flags", main.__module__):
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
             # Flags that can be given several times collect their values.
@@ -74,8 +78,20 @@ def _set_up_logging() -> None:
     logging.set_verbosity(logging.INFO)
     handler = logging.get_absl_handler().python_handler
     handler.setStream(AboveBars())
+    if flags.FLAGS.log_format == "short":
+        handler.setFormatter(_ShortLines())
     # They report inner steps, such as each part of a SavedModel that is written: noise to users.
-    handler.addFilter(lambda record: not _LIBRARIES.search(record.pathname))
+    handler.addFilter(lambda record: not _TENSORFLOW.search(record.pathname))
+    getLogger("sacrebleu").setLevel(WARNING)
+
+
+class _ShortLines(Formatter):
+    """Log lines such as "12:45:43 message" and "12:45:43 warning: message"."""
+
+    def formatMessage(self, record: LogRecord) -> str:
+        """Returns the line, without the traceback that may follow it."""
+        mark = f"{record.levelname.lower()}: " * (record.levelno >= WARNING)
+        return f"{self.formatTime(record, '%H:%M:%S')} {mark}{record.message}"
 
 
 def import_tensorflow() -> None:
@@ -115,6 +131,9 @@ class AboveBars(io.TextIOBase):
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
     # The reader of --help may go, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if "--version" in argv:
+        print(f"t2t_repro {__version__}")
+        sys.exit()
     try:
         return flags.FLAGS(argv)
     except SystemExit:
@@ -124,6 +143,10 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
     except flags.Error as error:
         message = " ".join(str(error).split())
         if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
+            # absl looks for missing flags before it says what else was given.
+            valued = {f"--{name}" for name in flags.FLAGS if not flags.FLAGS[name].boolean}
+            words = (word for flag, word in pairwise(argv) if flag not in valued)
+            _check_stray([word for word in words if not word.startswith("-")])
             _fail(f"{missing[1]} is missing: see --help.")
         if twice := re.match(r"flag (--\w+)=(.*): already defined as (.*)", message):
             name, last, first = twice.groups()
@@ -131,6 +154,11 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
         _fail(f"{message.replace(' ?', '?')}: see --help.")
     finally:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+def _check_stray(arguments: Sequence[str]) -> None:
+    if arguments:
+        _fail(f"received {arguments[0]!r}, expected flags only, such as --name=value: see --help.")
 
 
 def _fail(message: str) -> NoReturn:

@@ -20,7 +20,7 @@ from t2t_repro.data.line_files import COMPRESSED, check_line_counts, read_lines
 from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, naming, whole_file
-from t2t_repro.progress import Progress
+from t2t_repro.progress import Progress, Report
 
 _INPUTS = {"input", "prefix", "source", "target", "reference", "translations", "baseline"}
 _OUTPUTS = {"output", "alignments"}
@@ -167,7 +167,7 @@ def work_in_blocks(
     inputs: Mapping[str, str | None],
     outputs: Mapping[str, str | None],
     settings: Callable[[], Mapping[str, Any]],
-    work: Callable[[Block], Outputs],
+    work: Callable[[Block, Report], Outputs],
     total: int | None = None,
 ) -> None:
     """Reads inputs, works on their blocks, and writes outputs.
@@ -178,7 +178,7 @@ def work_in_blocks(
         outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
         settings: returns all but the inputs that determines the outputs, by the names that errors
             give them; called if there is an output file.
-        work: computes the outputs of a block.
+        work: computes the outputs of a block, and may report on the way.
         total: number of lines, if known; see `count_lines`.
 
     Raises:
@@ -188,9 +188,9 @@ def work_in_blocks(
     if not (output := file_path(outputs["output"])):
         with Progress(stage, 0, total, "lines") as progress:
             for block in blocks:
-                for lines in work(block).values():
+                for lines in work(block, report := progress.part(_length(block))).values():
                     write_output(lines, None)
-                progress.advance(_length(block))
+                report(1.0)
         return
     path = Path(output)
     lock = path.with_name(f".{path.name}.lock")
@@ -199,8 +199,8 @@ def work_in_blocks(
         done = partial.skip(blocks)
         with Progress(stage, done, total, "lines") as progress:
             for block in blocks:
-                partial.append(block, work(block))
-                progress.advance(_length(block))
+                partial.append(block, work(block, report := progress.part(_length(block))))
+                report(1.0)
         # --output last: once it exists, so do the others.
         for flag, place in reversed([*outputs.items()]):
             write_output(partial.lines(flag), place)

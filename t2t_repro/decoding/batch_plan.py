@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.errors import UserError
 from t2t_repro.model.kernels import gpu
+from t2t_repro.progress import Report
 from t2t_repro.vocabulary import PAD_ID
 
 Result = TypeVar("Result")
@@ -119,6 +121,7 @@ def compute_batches(
     batches: Sequence[NDArray],
     workers: int,
     results: list[Result],
+    report: Report = None,
 ) -> list[Result]:
     """Computes a result for each sentence, several batches at a time.
 
@@ -127,6 +130,7 @@ def compute_batches(
         batches: those of the shortest sentences first.
         workers: batches at a time.
         results: of all sentences; those in no batch keep theirs.
+        report: is called after each batch.
 
     Returns:
         results.
@@ -136,10 +140,12 @@ def compute_batches(
         for index, result in zip(batch, compute(batch), strict=True):
             results[index] = result
 
+    # The longest first, so that no worker is left alone with them at the end.
+    order, total = batches[::-1], sum(map(len, batches))
     with ThreadPoolExecutor(workers) as pool:
-        # The longest first, so that no worker is left alone with them at the end.
-        for _ in pool.map(work, reversed(batches)):
-            pass
+        for done, _ in zip(accumulate(map(len, order)), pool.map(work, order), strict=True):
+            if report:
+                report(done / total)
     return results
 
 
@@ -159,18 +165,19 @@ class EncodedPairs(NamedTuple):
     workers: int
 
     def compute(
-        self, function: Callable[[NDArray], Iterable[Result]], blank: Result
+        self, function: Callable[[NDArray], Iterable[Result]], blank: Result, report: Report = None
     ) -> list[Result]:
         """Computes a result for each pair.
 
         Args:
             function: returns the results of a batch, from the indices of its pairs.
             blank: the result where source or target has no ids.
+            report: see `compute_batches`.
         """
         pairs = zip(self.sources.ids, self.targets.ids, strict=True)
         lengths = [max(map(len, pair)) if all(pair) else 0 for pair in pairs]
         batches = group_by_length(lengths, self.tokens_per_batch)
-        return compute_batches(function, batches, self.workers, [blank] * len(lengths))
+        return compute_batches(function, batches, self.workers, [blank] * len(lengths), report)
 
 
 def one_core_a_batch() -> None:

@@ -11,6 +11,7 @@ from sentencex import segment
 
 from t2t_repro.config.values import texts
 from t2t_repro.decoding.search import Translation
+from t2t_repro.progress import Report
 from t2t_repro.text.tags import languages_in_front
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ _WORDS = re.compile(r"[^\s!-/:-@[-`{-~](?:.*[^\s!-/:-@[-`{-~])?", re.DOTALL)
 
 
 def translate_split(
-    translator: "Translator", lines: Sequence[str], language: str
+    translator: "Translator", lines: Sequence[str], language: str, report: Report = None
 ) -> list[Translation]:
     """Translates lines sentence by sentence with a translator; see `translate_sentences`."""
 
     def translate(sentences: Sequence[str]) -> Iterator[Translation]:
-        return (best for best, *_ in translator.translate(sentences, first=None))
+        return (best for best, *_ in translator.translate(sentences, first=None, report=report))
 
     return translate_sentences(lines, language, translate)
 

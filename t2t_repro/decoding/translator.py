@@ -33,9 +33,12 @@ from t2t_repro.decoding.settings import TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
+from t2t_repro.progress import Report
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+Texts = Iterable[str]
 
 
 class PairScore(NamedTuple):
@@ -114,11 +117,12 @@ class Translator:
 
     def translate(
         self,
-        lines: Iterable[str],
+        lines: Texts,
         n_best: int = 1,
-        prefixes: Iterable[str] | None = None,
+        prefixes: Texts | None = None,
         *,
         first: int | None = 1,
+        report: Report = None,
     ) -> list[list[Translation]]:
         """Translates sentences.
 
@@ -130,6 +134,7 @@ class Translator:
                 the text has by itself. The translation of a blank line stays empty.
             first: the number of the first line, for warnings about lines that are too long, or
                 whose translations are cut off; None for no such warnings.
+            report: is called after each batch.
 
         Returns:
             N lists of translations: the best first, or samples in the order drawn. A list has
@@ -165,7 +170,7 @@ class Translator:
 
         plan = self._planner.plan(list(map(len, sources.ids)))
         blank = [[Translation("", 0.0)] for _ in sources.ids]
-        results = compute_batches(translate_batch, *plan, blank)
+        results = compute_batches(translate_batch, *plan, blank, report)
         unfinished = [index for index, (best, *_) in enumerate(results) if not best.finished]
         _warn(first, unfinished, "the translation is cut off at the limit of its length")
         return results
@@ -186,7 +191,7 @@ class Translator:
         return self._decode.get_concrete_function(ids, n_best, *[ids] * has_prefix)
 
     def score(
-        self, sources: Iterable[str], targets: Iterable[str], *, first: int | None = 1
+        self, sources: Texts, targets: Texts, *, first: int | None = 1, report: Report = None
     ) -> list[PairScore]:
         """Scores given translations under the model: log P(target | source).
 
@@ -197,6 +202,7 @@ class Translator:
             sources: N sentences, any text.
             targets: N sentences, their translations.
             first: as in `translate`.
+            report: as in `translate`.
 
         Raises:
             ValueError: there are not as many sources as targets.
@@ -213,7 +219,7 @@ class Translator:
                 labels = self.subwords.target.labels(target.ids[index])
                 yield PairScore(float(log_p.sum()), labels, log_p.tolist(), index in truncated)
 
-        return pairs.compute(score, PairScore(0.0, [], [], False))
+        return pairs.compute(score, PairScore(0.0, [], [], False), report)
 
     @cached_property
     def _log_probabilities(self) -> Callable[..., tf.Tensor]:
@@ -226,7 +232,7 @@ class Translator:
         """The number of positions computed together, with all hypotheses of each sentence."""
         return max(self.settings.tokens_per_batch // self._beam_size, 1)
 
-    def align(self, sources: Iterable[str], targets: Iterable[str]) -> list[str]:
+    def align(self, sources: Texts, targets: Texts) -> list[str]:
         """Aligns the words of sentences with those of their translations; see `Aligner`.
 
         Args:
@@ -253,16 +259,14 @@ class Translator:
         """Aligns the words of a pair of sentences."""
         return Aligner(self.model, self.subwords, self.settings.aligner)
 
-    def _encode_pairs(
-        self, sources: Iterable[str], targets: Iterable[str], first: int | None
-    ) -> EncodedPairs:
+    def _encode_pairs(self, sources: Texts, targets: Texts, first: int | None) -> EncodedPairs:
         """Encodes both sides as `_encode` does."""
         source = self._encode("source", sources, first)
         target = self._encode("target", targets, first)
         return EncodedPairs(source, target, self.tokens_at_once, self._workers)
 
     def _encode(
-        self, side: Literal["source", "target"], lines: Iterable[str], first: int | None
+        self, side: Literal["source", "target"], lines: Texts, first: int | None
     ) -> EncodedSentences:
         """Encodes lines, EOS last, and cuts off long ones.
 
@@ -296,7 +300,7 @@ class Translator:
 
     def _encode_prefixes(
         self,
-        prefixes: Iterable[str] | None,
+        prefixes: Texts | None,
         sources: Sequence[Sequence[int]],
         first: int | None,
     ) -> tuple[list[list[int]], set[int]]:

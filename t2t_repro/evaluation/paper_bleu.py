@@ -21,14 +21,7 @@ from collections.abc import Callable
 from sacrebleu.metrics import BLEU
 
 from t2t_repro.config.values import configurable
-from t2t_repro.evaluation.scores import (
-    TEXTS,
-    References,
-    Score,
-    Texts,
-    aligned,
-    sacrebleu_score,
-)  # fmt: skip
+from t2t_repro.evaluation.scores import TEXTS, References, Score, Texts, aligned, sacrebleu_score
 
 PAPER_BLEU = "BLEU as in the paper (tokenised)"
 _COMPOUND = re.compile(r"(\S)-(\S)")

@@ -103,9 +103,7 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
 
 
 @_settings_of(BLEU)
-def bleu(
-    translations: Texts, references: References, sources: Texts = (), **settings: Any
-) -> Score:
+def bleu(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
     """Computes BLEU of plain text, cased, with sacreBLEU's settings.
 
     By default `tokenize` is 13a, and where the references are in a script without blanks zh or
@@ -113,11 +111,15 @@ def bleu(
     are not used.
     """
     ours, theirs = aligned(translations, references)
-    name = settings["tokenize"] = settings.get("tokenize") or bleu_tokenizer(chain(*theirs))
+    name = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*theirs))
     if name != "13a":
         logging.log_first_n(logging.INFO, f"BLEU: by sacreBLEU's tokenizer {name!r}", 1)
+    # As sacreBLEU warns, in one line.
+    if not options.get("force") and sum(line.endswith(" .") for line in ours) >= 100:
+        message = "the translations look tokenised, which changes BLEU: detokenise them, or bind "
+        logging.log_first_n(logging.WARNING, f"{message}bleu.force = True", 1)
     try:
-        return sacrebleu_score(BLEU(**settings), "BLEU", ours, theirs)
+        return sacrebleu_score(BLEU(**options | {"force": True}), "BLEU", ours, theirs)
     except (ImportError, RuntimeError, OSError) as error:
         raise UserError(f"bleu.tokenize = {name!r}: {error} Or bind 'char'.") from error
 
@@ -134,12 +136,10 @@ def tokenised_bleu(translations: Texts, references: References, sources: Texts =
 
 
 @_settings_of(CHRF)
-def chrf(
-    translations: Texts, references: References, sources: Texts = (), **settings: Any
-) -> Score:
+def chrf(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
     """Computes chrF: F2 of character n-grams up to 6; see `bleu`."""
-    name = "chrF" + "+" * settings.get("word_order", 0)
-    return sacrebleu_score(CHRF(**settings), name, translations, references)
+    name = "chrF" + "+" * options.get("word_order", 0)
+    return sacrebleu_score(CHRF(**options), name, translations, references)
 
 
 @configurable(denylist=TEXTS)
@@ -149,7 +149,7 @@ def chrf_plus_plus(translations: Texts, references: References, sources: Texts =
 
 
 @_settings_of(TER)
-def ter(translations: Texts, references: References, sources: Texts = (), **settings: Any) -> Score:
+def ter(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
     """Computes TER: the edits, including shifts of phrases, from translation to reference.
 
     In percent of the reference's words, so it may exceed 100; lower is better. sacreBLEU's
@@ -158,7 +158,7 @@ def ter(translations: Texts, references: References, sources: Texts = (), **sett
     """
     ours, theirs = aligned(translations, references)
     is_asian = unspaced_script(chain(*theirs)) in (HAN, KANA)
-    metric = TER(**{"normalized": is_asian, "asian_support": is_asian, **settings})
+    metric = TER(**{"normalized": is_asian, "asian_support": is_asian, **options})
     return sacrebleu_score(metric, "TER", ours, theirs)._replace(higher_is_better=False)
 
 

@@ -139,21 +139,20 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             self._show(step, result)
 
     def _show(self, step: int, result: StepResult) -> float:
-        """Shows an update at the terminal or in the log; returns the speed, in tokens a second."""
+        """Logs an update; returns the speed, in tokens a second."""
         (began, before), (now, after) = self._marks[0], self._marks[-1]
         speed = (after - before) / (now - began)
         seconds = (now - began) / (len(self._marks) - 1)
         updates_left = self._schedule.steps - step
         by_now = (time.monotonic() - self._began) / (step - self._first_step)
         left = timedelta(seconds=round(by_now * updates_left))
-        self._progress = (
-            f"loss {float(result.loss):.4f}, nll {float(result.nll):.4f}, "
-            f"lr {float(result.learning_rate):.3e}, {speed:,.0f} src+tgt tok/s, "
-            f"{seconds:.2g} s/update, {left} left"
-        )
+        self._progress = f"{seconds:.2g} s/update, {left} left"
         self._bar.set_postfix_str(self._progress)
-        if self._bar.disable:
-            logging.info(f"step {step}/{self._schedule.steps}: {self._progress}")
+        logging.info(
+            f"step {step}/{self._schedule.steps}: loss {float(result.loss):.4f}, "
+            f"nll {float(result.nll):.4f}, lr {float(result.learning_rate):.3e}, "
+            f"{speed:,.0f} src+tgt tok/s, {self._progress}"
+        )
         return speed
 
     @contextmanager
