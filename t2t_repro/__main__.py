@@ -3,8 +3,7 @@
 import signal
 import sys
 from importlib import import_module
-
-from t2t_repro import __version__
+from importlib.metadata import version
 
 COMMANDS = (
     "datagen", "trainer", "average", "translate", "evaluate", "score", "export", "serve", "client",
@@ -20,7 +19,7 @@ def cli() -> None:
         sys.argv = [f"t2t_repro {first}", *others]
         import_module(f"t2t_repro.{command}").cli()
     if first == "--version":
-        print(f"t2t_repro {__version__}")
+        print(f"t2t_repro {version('t2t_repro')}")
         return
     if first != "--help":
         print(f"error: received {first!r}, expected one of {', '.join(COMMANDS)}", file=sys.stderr)

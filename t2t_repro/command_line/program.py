@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from itertools import pairwise
 from logging import WARNING, Formatter, LogRecord, getLogger
 from typing import NoReturn
@@ -17,7 +18,6 @@ from typing import NoReturn
 from absl import app, flags, logging
 from tqdm import tqdm
 
-from t2t_repro import __version__
 from t2t_repro.errors import UserError, printable, storage_error
 
 EXIT_USER_ERROR = 2
@@ -132,7 +132,7 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
     # The reader of --help may go, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if "--version" in argv:
-        print(f"t2t_repro {__version__}")
+        print(f"t2t_repro {version('t2t_repro')}")
         sys.exit()
     try:
         return flags.FLAGS(argv)

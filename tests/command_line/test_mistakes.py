@@ -16,6 +16,11 @@ GIN = "--gin_file=gin/mine.gin"
 EARLY = {
     "missing flag": ("translate", [], "--model_dir"),
     "unknown flag": ("translate", [MODEL, "--beam=3"], "beam"),
+    "no flag": ("translate", ["model_dir=model"], "'model_dir=model'"),
+    "no flag after some": ("translate", ["--input", "one", "--scores", "model"], "'model'"),
+    "no flag at the end": ("translate", [MODEL, "one"], "'one'"),
+    "no flag of a command": ("__main__", ["import-t2t", "one"], "'one'"),
+    "no command": ("__main__", ["trian", MODEL], "'trian'"),
     "flag twice": ("translate", [MODEL, "--model_dir=x"], "--model_dir is given as model and as"),
     "own input": ("translate", [MODEL, "--input=one", "--output=link"], "--input too"),
     "one file twice": (

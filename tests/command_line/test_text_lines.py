@@ -6,6 +6,7 @@ from io import BufferedReader, BytesIO, TextIOWrapper
 
 import pytest
 
+from t2t_repro import progress
 from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.text_lines import converse, count_lines, read_blocks, work_in_blocks
 from t2t_repro.data.line_files import COMPRESSED
@@ -27,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def upper(block):
+def upper(block, report=None):
     """An output with a line a line, and one with a line for each but the blank ones."""
     lines = block.texts["input"]
     return {"output": [x.upper() for x in lines], "more": [f"{x}!" for x in lines if x]}
@@ -42,7 +43,7 @@ def stopped_after(blocks):
     """Work that is stopped after some blocks, as by Ctrl-C."""
     left = iter(range(blocks))
 
-    def work(block):
+    def work(block, report):
         if next(left, None) is None:
             raise KeyboardInterrupt
         return upper(block)
@@ -67,7 +68,7 @@ def test_it_goes_on_after_the_blocks_that_are_there(folder):
     assert (folder / "out").read_text() == "of before\n"
     seen = []
 
-    def work(block):
+    def work(block, report):
         seen.append(block.first)
         return upper(block)
 
@@ -122,7 +123,7 @@ def test_another_command_is_refused(folder, change, said):
 
 
 def test_two_commands_do_not_write_the_same_file(folder):
-    def work(block):
+    def work(block, report):
         with pytest.raises(UserError, match="--output=out is in use by process"):
             write()
         return upper(block)
@@ -150,7 +151,24 @@ def test_unequal_inputs_are_refused_before_the_work(folder, monkeypatch):
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BufferedReader(BytesIO(b"1\n2\n3\n"))))
     inputs["input"] = None
     with pytest.raises(UserError, match="--prefix=b has 2 lines"):
-        work_in_blocks("", inputs, {"output": None}, dict, lambda block: {"output": []})
+        work_in_blocks("", inputs, {"output": None}, dict, lambda *_: {"output": []})
+
+
+@pytest.mark.parametrize("output", [None, "out"])
+def test_the_progress_counts_within_a_block(folder, monkeypatch, caplog, output):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    caplog.set_level("INFO", logger="absl")
+
+    def work(block, report):
+        # Work that is done again, such as on the halves of a long sentence, is not counted again.
+        for share in (0.5, 1.0, 0.5):
+            report(share)
+        return {"output": block.texts["input"]}
+
+    work_in_blocks("work", {"input": "in"}, {"output": output}, dict, work)
+    counts = [int(line.split()[1]) for line in caplog.messages]
+    assert sorted({*counts}) == [*range(1, len(LINES)), len(LINES)]
+    assert counts == sorted(counts)
 
 
 def test_the_prompt_translates_line_by_line(monkeypatch, capsys):

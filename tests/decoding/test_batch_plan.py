@@ -1,12 +1,13 @@
 """Batches that fit, as many for every worker, within the memory."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.decoding import batch_plan
-from t2t_repro.decoding.batch_plan import BatchPlanner
+from t2t_repro.decoding.batch_plan import BatchPlanner, compute_batches
 from t2t_repro.errors import UserError
 
 
@@ -76,3 +77,9 @@ def test_a_sentence_that_takes_most_of_the_memory_is_decoded_alone(with_memory):
         assert batches[-1].tolist() == [0]
         assert at_once == workers
     assert planner.plan([]) == ([], 3)
+
+
+def test_the_share_of_the_sentences_that_is_done_is_reported_after_each_batch():
+    batches, shares = [np.array([3]), np.array([0, 4, 1])], list[float]()
+    assert compute_batches(list, batches, 2, [9] * 5, shares.append) == [0, 1, 9, 3, 4]
+    assert shares == [0.75, 1.0]

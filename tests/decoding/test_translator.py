@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.search import Translation
+from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.decoding.settings import (
     BeamSearch,
     ImportedBehaviour,
@@ -67,6 +68,18 @@ def test_a_sentence_is_translated_the_same_alone_and_in_company(translator, make
         assert_same(translator.translate([line], n_best=2), [expected])
     wide = make(translator.settings.search, tokens_per_batch=10**6)
     assert_same(wide.translate(ODD_LINES[::-1], n_best=2), together[::-1])
+
+
+def test_the_share_that_is_done_is_reported(translator):
+    lines = ["a tree", "", "the red bird"]
+    for work in (
+        lambda report: translator.translate(lines, report=report),
+        lambda report: translate_split(translator, lines, "en", report),
+        lambda report: translator.score(lines, lines, report=report),
+    ):
+        shares: list[float] = []
+        work(shares.append)
+        assert shares[-1] == 1.0
 
 
 def test_any_iterable_of_texts_is_taken_and_nothing_else(translator):

@@ -51,10 +51,13 @@ def test_speed_is_of_several_updates_and_leaves_evaluations_out(tmp_path, clock)
     assert speeds[20] == pytest.approx(100.0)
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(86.0, 1), (9.0, 3), (0.1, 50)])
+@pytest.mark.parametrize(
+    ("seconds", "shown", "at_terminal"), [(86.0, 1, False), (9.0, 3, True), (0.1, 50, True)]
+)
 def test_the_first_line_comes_soon_however_long_an_update_takes(
-    tmp_path, clock, caplog, seconds, shown
+    tmp_path, clock, monkeypatch, caplog, seconds, shown, at_terminal
 ):
+    monkeypatch.setattr(metrics_log.sys.stderr, "isatty", lambda: at_terminal)
     with caplog.at_level("INFO", logger="absl"), log_of(tmp_path, 1000, log_every=50) as log:
         for step in range(1, 51):
             clock.append(seconds)

@@ -64,9 +64,8 @@ def test_a_trainer_killed_three_times_ends_with_the_same_bits(folder):
     bindings = [f"--gin_param={binding}" for binding in BINDINGS]
 
     def train(model):
-        return start(
-            folder, "trainer", "--gin_file=task.gin", DATA, f"--model_dir={model}", *bindings
-        )
+        flags = ["--gin_file=task.gin", DATA, f"--model_dir={model}", "--log_format=absl"]
+        return start(folder, "trainer", *flags, *bindings)
 
     trainer = train("whole")
     assert_only_our_lines(trainer.communicate()[1])
