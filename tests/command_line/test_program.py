@@ -1,0 +1,48 @@
+"""Lines of the log, the version, and commands that the package itself runs."""
+
+import re
+
+import pytest
+
+from tests.commands import WITHOUT_TENSORFLOW, outcomes_of
+
+TOKENISED = "Ein Hund rennt .\n"
+SCORE = ["--translations=text", "--reference=text"]
+ABSL = r"W\d{4} [\d:.]+ +\d+ scores\.py:\d+\] .+\n"
+SHORT = r"\d\d:\d\d:\d\d warning: .+\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags", "log"),
+    [
+        (99, [], ""),
+        (100, [], SHORT),
+        (100, ["--log_format=absl"], ABSL),
+        (100, ["--baseline=text", "--confidence"], SHORT),
+        (100, ["--gin_param=bleu.force = True"], ""),
+        (100, ["--gin_param=evaluate.metrics = [@chrf, @paper_bleu]"], ""),
+    ],
+)
+def test_tokenised_text_is_one_line_of_warning(tmp_path, lines, flags, log):
+    (tmp_path / "text").write_text(TOKENISED * lines)
+    command = ("evaluate", [*SCORE, *flags], "")
+    (outcome,) = outcomes_of([command], tmp_path, WITHOUT_TENSORFLOW)
+    assert outcome.status == 0
+    assert re.fullmatch(log, outcome.err), outcome.err
+
+
+@pytest.mark.parametrize("command", ["import_t2t", "import-t2t"])
+def test_the_package_runs_its_commands(tmp_path, command):
+    commands = [
+        ("import_t2t", ["--help"], ""),
+        ("__main__", [command, "--help"], ""),
+        ("import_t2t", ["--version"], ""),
+        ("__main__", ["--version"], ""),
+    ]
+    outcomes = outcomes_of(commands, tmp_path, WITHOUT_TENSORFLOW)
+    assert {outcome.status for outcome in outcomes} == {0}
+    alone, by_package, version, of_package = (outcome.out for outcome in outcomes)
+    flags = [line for line in alone.splitlines() if line.startswith("  ")]
+    assert "  --vocabulary" in "\n".join(flags)
+    assert [line for line in by_package.splitlines() if line.startswith("  ")] == flags
+    assert version == of_package != ""
