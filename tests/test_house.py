@@ -155,3 +155,9 @@ def test_ruff_before_a_commit_is_that_of_the_tests():
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     (version,) = re.findall(r"rev: v(\S+)", hooks)
     assert version in SpecifierSet(required)
+
+
+def test_the_pythons_that_pip_takes_are_those_of_the_classifiers():
+    text = (ROOT / "setup.py").read_text(encoding="utf-8")
+    minors = [int(minor) for minor in re.findall(r"Python :: 3\.(\d+)", text)]
+    assert f'python_requires=">=3.{min(minors)},<3.{max(minors) + 1}"' in text
