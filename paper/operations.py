@@ -22,7 +22,7 @@ class Operations(NamedTuple):
     """Operations of one forward pass.
 
     Attributes:
-        projections: of queries, keys, values and outputs.
+        projections: of queries, keys, values and outputs; W and W_f of the SSRU.
         attention: Q K^T and its product with V.
         feed_forward: the feed-forward networks.
         softmax: the logits.
@@ -59,6 +59,8 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
     norm = layer.d_model if layer.norm == "RMSNormalization" else 2 * layer.d_model
     encoder_layers, decoder_layers = depths_of(sizes)
     vectors = (encoder_layers + 2 * decoder_layers) * attention_biases
+    if layer.is_recurrent:
+        vectors += decoder_layers * (layer.d_model - attention_biases)
     vectors += (encoder_layers + decoder_layers) * (layer.d_ff + layer.d_model)
     vectors += (2 * encoder_layers + 3 * decoder_layers) * norm
     final_norms = 2 * norm if layer.normalization == "pre" else 0
@@ -84,16 +86,18 @@ def forward_operations(
     # Queries and outputs are projected where the query stands, keys and values where the memory
     # does; h·d_k + h·d_v columns either way.
     encoded, decoded = encoder_layers * source_length, decoder_layers * target_length
-    queries = encoded + 2 * decoded
-    memories = encoded + decoder_layers * source_length + decoded
+    attended = 0.0 if layer.is_recurrent else decoded
+    queries = encoded + decoded + attended
+    memories = encoded + decoder_layers * source_length + attended
+    recurrent = 2 * layer.d_model * (decoded - attended)
     window = sizes["neighbourhood"]
     scored = (
         encoded * _keys_of_query(window, source_length, is_causal=False)
-        + decoded * _keys_of_query(window, target_length, is_causal=True)
+        + attended * _keys_of_query(window, target_length, is_causal=True)
         + decoded * source_length
     )
     return Operations(
-        projections=2.0 * (queries + memories) * layer.d_model * depths,
+        projections=2.0 * ((queries + memories) * depths + recurrent) * layer.d_model,
         attention=2.0 * scored * depths,
         feed_forward=2.0 * (encoded + decoded) * 2 * layer.d_model * layer.d_ff,
         softmax=2.0 * target_length * layer.d_model * sizes["vocab_size"],

@@ -38,7 +38,7 @@ _REGISTERED = (
     "Decoder", "DecoderLayer", "Dense", "Dropout", "Encoder", "EncoderLayer", "FeedForward",
     "FusedAdam", "InverseSquareRoot", "LabelSmoothedCrossEntropy", "LayerNorm",
     "MultiHeadAttention", "PositionalEncoding", "RestrictedSelfAttention", "SharedEmbedding",
-    "SublayerConnection", "Transformer", "TransformerSchedule",
+    "SSRU", "SublayerConnection", "Transformer", "TransformerSchedule",
 )  # fmt: skip
 """Classes that their modules register with Keras."""
 

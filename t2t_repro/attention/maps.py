@@ -57,7 +57,7 @@ class AttentionWeights(NamedTuple):
     Attributes:
         encoder: [layers, batch, heads, source_length, source_length].
         decoder: [layers, batch, heads, target_length, target_length]; position t predicts
-            target[:, t], and reads a zero vector and the targets before t.
+            target[:, t], and reads a zero vector and the targets before t. Empty with the SSRU.
         cross: [layers, batch, heads, target_length, source_length].
     """
 
@@ -96,14 +96,14 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
     encoder, decoder = model.encoder.layers, model.decoder.layers
     kinds = (
         [layer.self_attention for layer in encoder],
-        [layer.self_attention for layer in decoder],
+        [] if model.config.is_recurrent else [layer.self_attention for layer in decoder],
         [layer.memory_attention for layer in decoder],
     )
     with ExitStack() as stack:
         recorded = [[stack.enter_context(recorded_by(layer)) for layer in kind] for kind in kinds]
         model.decode(target, model.encode(source), source)
     return AttentionWeights(
-        *(np.stack([tf.cast(weights, tf.float32) for (weights,) in kind]) for kind in recorded)
+        *(np.array([tf.cast(weights, tf.float32) for (weights,) in kind]) for kind in recorded)
     )
 
 
@@ -137,20 +137,23 @@ class PairAttention:
         self._target_labels = subwords.target.labels(self._target)
 
     def maps(self) -> list[AttentionMap]:
-        """Computes the maps of encoder, decoder and cross-attention, with the current weights."""
+        """Computes the maps of encoder, decoder and cross-attention, with the current weights.
+
+        A decoder with the SSRU has no self-attention, and no map of it.
+        """
         source, target = tf.constant([self._source]), tf.constant([self._target])
         weights = collect_weights(self._model, source, target)
-        encoder, decoder, cross = (kind[:, 0] for kind in weights)
         read, written = self._source_labels, self._target_labels
         shifted = [START, *written[:-1]]
         of_source, next_one = "source", "target, about to be written"
-        return [
-            AttentionMap("encoder", "Encoder self-attention", of_source, of_source, read, read,
-                         encoder),
-            AttentionMap("decoder", "Decoder self-attention", next_one, "target, written so far",
-                         written, shifted, decoder),
-            AttentionMap("cross", "Cross-attention", next_one, of_source, written, read, cross),
+        kinds = [
+            ("encoder", "Encoder self-attention", of_source, of_source, read, read),
+            ("decoder", "Decoder self-attention", next_one, "target, written so far", written,
+             shifted),
+            ("cross", "Cross-attention", next_one, of_source, written, read),
         ]  # fmt: skip
+        pairs = zip(kinds, weights, strict=True)
+        return [AttentionMap(*names, of_kind[:, 0]) for names, of_kind in pairs if len(of_kind)]
 
 
 def as_html(

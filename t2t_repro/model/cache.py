@@ -30,19 +30,30 @@ class KeysValues(NamedTuple):
 
 
 @dataclass
+class State:
+    """The state of one recurrent decoder layer, from which it computes this step's.
+
+    Attributes:
+        kept: [batch, beam, d_model] float32, of every hypothesis; the layer puts this step's here.
+    """
+
+    kept: tf.Tensor
+
+
+@dataclass
 class Past:
     """The earlier positions of one decoder layer, to which this step's are added.
 
     Attributes:
-        keys_values: with room for this step, whose own are there after attention has called
-            `extend`; the tensors given must not be used again.
+        kept: keys and values, with room for this step, whose own are there after attention has
+            called `extend`; the tensors given must not be used again.
         projection: to heads·(2·d_k + d_v), the layer's W^Q, W^K and W^V; see
             `MultiHeadAttention.joint_projection`.
         position: scalar, of this step.
         mask: boolean [batch, beam, entries], what a hypothesis may attend to.
     """
 
-    keys_values: KeysValues
+    kept: KeysValues
     projection: Projection
     position: tf.Tensor
     mask: tf.Tensor
@@ -54,9 +65,9 @@ class Past:
         batch, _, entries = tf.unstack(tf.shape(self.mask))
         positions = entries // beam
         places = tf.range(self.position, batch * heads * positions, positions)
-        pairs = zip(self.keys_values, newest, strict=True)
-        self.keys_values = KeysValues(*(write(old, new, places, entries) for old, new in pairs))
-        return self.keys_values
+        pairs = zip(self.kept, newest, strict=True)
+        self.kept = KeysValues(*(write(old, new, places, entries) for old, new in pairs))
+        return self.kept
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:

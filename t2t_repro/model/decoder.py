@@ -9,24 +9,29 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_repro.model.attention import projected_memory
-from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.attention import MultiHeadAttention, projected_memory
+from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.kernels.packing import Packed, Vectors
 from t2t_repro.model.masks import causal_mask, with_implicit_mask
 from t2t_repro.model.restricted_attention import new_attention
+from t2t_repro.model.ssru import SSRU
 from t2t_repro.model.stack import LayerStack, StackedLayer
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class DecoderLayer(StackedLayer):
-    """Self-attention, attention to the memory, then feed-forward; see `StackedLayer`."""
+    """Self-attention (or the SSRU), attention to the memory, feed-forward; see `StackedLayer`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         config, dtype = self.config, self.dtype_policy
-        self.self_attention = new_attention(
-            config, self.neighbourhood, is_causal=True, name="self_attention", dtype=dtype
-        )
+        self.self_attention: MultiHeadAttention | SSRU
+        if config.is_recurrent:
+            self.self_attention = SSRU(config.d_model, name="self_attention", dtype=dtype)
+        else:
+            self.self_attention = new_attention(
+                config, self.neighbourhood, is_causal=True, name="self_attention", dtype=dtype
+            )
         self.memory_attention = new_attention(config, name="memory_attention", dtype=dtype)
         self.feed_forward = self._new_feed_forward()
         self.around_self_attention = self._new_connection("around_self_attention")
@@ -40,7 +45,7 @@ class DecoderLayer(StackedLayer):
         attention_mask: tf.Tensor | None = None,
         source_mask: tf.Tensor | None = None,
         training: bool | None = None,
-        past: Past | None = None,
+        past: Past | State | None = None,
     ) -> Vectors:
         """Computes one layer.
 
@@ -49,7 +54,8 @@ class DecoderLayer(StackedLayer):
                 position of every hypothesis.
             memory: [batch, source_length, d_model], the encoder's output, or its keys and values.
             attention_mask: boolean, broadcastable to [batch, target_length, target_length]; with a
-                neighbourhood, which looks back only, [batch, 1, target_length] or None.
+                neighbourhood, which looks back only, [batch, 1, target_length] or None. Without
+                effect on the SSRU.
             source_mask: boolean, broadcastable to [batch, target_length, source_length].
             training: whether dropout is active.
             past: the earlier positions, with a mask of their own; the newest is added to it.
@@ -83,7 +89,7 @@ class Decoder(LayerStack):
         memory: Vectors | list[KeysValues],
         source_mask: tf.Tensor | None = None,
         training: bool | None = None,
-        past: list[Past] | None = None,
+        past: list[Past | State] | None = None,
     ) -> Vectors:
         """Decodes all positions, each from the earlier ones (teacher forcing), or one more.
 
@@ -114,7 +120,7 @@ class Decoder(LayerStack):
             source_mask = with_implicit_mask(source_mask, memory)
             # Keys and values of all layers take memory, but training keeps them in any case.
             memory = self.project_memory(memory) if training else [memory] * self.num_layers
-        pasts: list[Past | None] = [*past] if past else [None] * self.num_layers
+        pasts: list[Past | State | None] = [*past] if past else [None] * self.num_layers
         for layer, of_memory, of_past in zip(self.layers, memory, pasts, strict=True):
             x = layer(
                 x,

@@ -29,6 +29,12 @@ fairseq starts with smaller ones, from which a post-norm model learns faster (EX
 Multi30k). W^O, the biases (0) and the embedding are the same in both; see `model.dense`.
 """
 
+DecoderSelfAttention = Literal["attention", "ssru"]
+"""What a decoder layer sees earlier target positions by: self-attention (the paper), or the `SSRU`.
+
+The encoder always has self-attention.
+"""
+
 Positions = Literal["interleaved", "halves", "concatenated", "learned"]
 """The encoding of positions, see `PositionalEncoding`.
 
@@ -67,6 +73,7 @@ class LayerConfig:
         norm_epsilon: ε of the norm; your own norm sets its own.
         attention_biases: whether the projections of attention have biases; none in the paper.
         initialization: of the matrices, "glorot" (T2T) or "fairseq".
+        decoder_self_attention: "attention" (the paper), or "ssru" in its place; see `model.ssru`.
     """
 
     d_model: Size = 512
@@ -83,6 +90,7 @@ class LayerConfig:
     norm_epsilon: Epsilon = LAYER_NORM_EPSILON
     attention_biases: bool = False
     initialization: Initialization = "glorot"
+    decoder_self_attention: DecoderSelfAttention = "attention"
 
     TRAINING_ALONE: ClassVar = ("dropout", "attention_dropout", "relu_dropout", "initialization")
     """Fields that matter in training only: not for the weights' shapes, nor for decoding."""
@@ -110,6 +118,11 @@ class LayerConfig:
         """d_v, or d_model / num_heads."""
         return self.d_v or self.d_model // self.num_heads
 
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether the decoder has the SSRU in the place of self-attention."""
+        return self.decoder_self_attention == "ssru"
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as plain values, for Keras's get_config."""
         return dataclasses.asdict(self)
@@ -134,7 +147,8 @@ class TransformerSettings:
         config: sizes and rates of every layer; the base model's by default.
         positional_encoding: see `Positions`.
         max_length: the number of learned positions, for "learned".
-        neighbourhood: r of the restricted self-attention (paper, section 4), or None.
+        neighbourhood: r of the restricted self-attention (paper, section 4), or None; of the
+            encoder alone if the decoder has the SSRU.
         tied_embeddings: which embeddings are one matrix; see `TiedEmbeddings`.
         source_vocab_size: rows of the source's own embedding, if its vocabulary is different.
         logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.

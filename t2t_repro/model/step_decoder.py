@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from t2t_repro.model import cache
-from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
 from t2t_repro.model.masks import padding_mask, window_of, without_ids
 from t2t_repro.model.transformer import Transformer
@@ -23,13 +23,14 @@ class DecodingCache(NamedTuple):
     Attributes:
         memory: for each decoder layer, keys [batch, heads, source_length, d_k] and values.
         source_mask: boolean [batch, 1, source_length], where the source holds a token.
-        past: for each decoder layer, keys [batch, heads, positions·beam, d_k] and values.
-        ancestors: [batch, beam, positions] int32; see `model.cache`.
+        past: for each decoder layer, keys [batch, heads, positions·beam, d_k] and values; or the
+            state of a recurrent one, [batch, beam, d_model] float32.
+        ancestors: [batch, beam, positions] int32; see `model.cache`. Not used by recurrent layers.
     """
 
     memory: list[KeysValues]
     source_mask: tf.Tensor
-    past: list[KeysValues]
+    past: list[KeysValues] | list[tf.Tensor]
     ancestors: tf.Tensor
 
 
@@ -48,8 +49,11 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
     """
     config, entries = model.config, beam_size * limit
     depths = config.num_heads * (config.key_depth + config.value_depth)
-    caches = model.num_decoder_layers * (entries + source_length) * depths
-    scores = 2 * config.num_heads * beam_size * (entries + source_length)
+    past, entries = entries * depths, entries + source_length
+    if config.is_recurrent:
+        past, entries = beam_size * config.d_model, source_length
+    caches = model.num_decoder_layers * (past + source_length * depths)
+    scores = 2 * config.num_heads * beam_size * entries
     logits = 2 * beam_size * model.vocab_size
     keys: float = source_length
     if model.neighbourhood is not None:
@@ -76,7 +80,7 @@ class StepDecoder:
         # A loop would read every weight, and cast it in mixed precision, at every step.
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
-            layers = model.decoder.layers
+            layers = [] if model.config.is_recurrent else model.decoder.layers
             self._projections = [layer.self_attention.joint_projection() for layer in layers]
             self._transposed_table = model.softmax.transposed_table()
 
@@ -90,15 +94,20 @@ class StepDecoder:
             tf.zeros([batch, config.num_heads, 0, depth], model.compute_dtype)
             for depth in (config.key_depth, config.value_depth)
         )
+        nothing: Any = KeysValues(keys, values)
+        if config.is_recurrent:
+            nothing = tf.zeros([batch, self._beam_size, config.d_model])
         return DecodingCache(
             memory=memory,
             source_mask=padding_mask(source),
-            past=[KeysValues(keys, values)] * model.num_decoder_layers,
+            past=[nothing] * model.num_decoder_layers,
             ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
         )
 
     def make_room(self, state: DecodingCache, positions: int) -> DecodingCache:
-        """Makes room for more positions."""
+        """Makes room for more positions, which a recurrent model does not need."""
+        if self._model.config.is_recurrent:
+            return state
         entries = positions * self._beam_size
         shape = [tf.shape(state.ancestors)[0], self._beam_size, positions]
         more = tf.fill(shape, cache.NEVER_WRITTEN)
@@ -123,18 +132,23 @@ class StepDecoder:
         """
         model = self._model
         ids = tf.ensure_shape(ids, [None, self._beam_size])
-        ancestors = cache.descend(state.ancestors, parents, position)
-        mask = cache.line_mask(ancestors, position, model.neighbourhood)
-        past = [
-            Past(of_layer, projection, position, mask)
-            for of_layer, projection in zip(state.past, self._projections, strict=True)
-        ]
+        ancestors = state.ancestors
+        past: list[Past | State]
+        if model.config.is_recurrent:
+            past = [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in state.past]
+        else:
+            ancestors = cache.descend(ancestors, parents, position)
+            mask = cache.line_mask(ancestors, position, model.neighbourhood)
+            past = [
+                Past(of_layer, projection, position, mask)
+                for of_layer, projection in zip(state.past, self._projections, strict=True)
+            ]
         with self._weights.scope():
             logits = model.decode_next(
                 ids, position, state.memory, state.source_mask, past, self._transposed_table
             )
-        written = [of_layer.keys_values for of_layer in past]
-        state = state._replace(past=written, ancestors=ancestors)
+        kept: Any = [of_layer.kept for of_layer in past]
+        state = state._replace(past=kept, ancestors=ancestors)
         return without_ids(logits, self._left_out), state
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
-from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.decoder import Decoder
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.embedding import SharedEmbedding
@@ -197,7 +197,7 @@ class Transformer(SourceTargetModel):
         position: tf.Tensor,
         memory: list[KeysValues],
         source_mask: tf.Tensor,
-        past: list[Past],
+        past: list[Past | State],
         transposed_table: tf.Tensor,
     ) -> tf.Tensor:
         """Scores the next token of every hypothesis of a beam.

@@ -84,9 +84,10 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
         tables += 2 * (sizes["max_length"] or 0)
     attention = 2 * config.num_heads * (config.key_depth + config.value_depth)
     encoder_layers, decoder_layers = depths_of(sizes)
-    attentions = encoder_layers + 2 * decoder_layers
-    networks = encoder_layers + decoder_layers
-    return config.d_model * (tables + attentions * attention + networks * 2 * config.d_ff)
+    layers = encoder_layers + decoder_layers
+    columns = tables + layers * (attention + 2 * config.d_ff)
+    columns += decoder_layers * (2 * config.d_model if config.is_recurrent else attention)
+    return config.d_model * columns
 
 
 def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:

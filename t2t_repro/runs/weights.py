@@ -21,7 +21,7 @@ _AVERAGE = _VALUE.format("average/values/{}")
 _OURS = re.compile(
     r"logits_bias|(\w*embedding|softmax|\w*positional_encoding)/table|(encoder|decoder)/"
     r"(final_norm/|layer_\d+/around_\w+/norm/)(gamma|beta)|(encoder|decoder)/layer_\d+/"
-    r"(\w+_attention/(query|key|value|output)|feed_forward/(inner|outer))/(kernel|bias)"
+    r"(\w+_attention/(query|key|value|output|forget)|feed_forward/(inner|outer))/(kernel|bias)"
 )
 _OF_STACK = re.compile(
     r"(encoder|decoder)/(?:final_norm|layer_(\d+)/(?:around_)?(\w+)/(\w+))/(\w+)"
@@ -35,7 +35,8 @@ class LayerWeight(NamedTuple):
         stack: "encoder" or "decoder".
         layer: the number of the layer in its stack, from 0; -1 for the norm after the last one.
         sublayer: "self_attention", "memory_attention" or "feed_forward"; "" for that norm.
-        part: "query", "key", "value", "output"; "inner", "outer"; or "norm".
+        part: "query", "key", "value", "output"; "value", "forget" of the SSRU; "inner", "outer";
+            or "norm".
         kind: "kernel" or "bias"; of a norm, "gamma" or "beta".
         variable: its values.
     """
@@ -139,8 +140,11 @@ def check_exportable(
         UserError: it does not support a setting, or the model has weights of the user's own layers.
     """
     own = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
+    autoregression = {
+        "LayerConfig.decoder_self_attention": (model.config.decoder_self_attention, ["attention"])
+    }
     # The one supported list of the user's own weights is the empty list.
-    for name, (value, supported) in {**settings, "weights": (own, [[]])}.items():
+    for name, (value, supported) in (autoregression | {**settings, "weights": (own, [[]])}).items():
         if value not in supported:
             raise UserError(
                 f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "

@@ -107,6 +107,13 @@ def test_maps_name_what_is_predicted_and_what_is_read(model, subwords):
     assert (pair.maps()[0].weights != encoder.weights).any()
 
 
+def test_a_decoder_without_self_attention_has_no_map_of_it(subwords):
+    model = small_model(subwords.target.size, decoder_self_attention="ssru")
+    maps = PairAttention(model, subwords, "the red bird", "a tree").maps()
+    assert [one.kind for one in maps] == ["encoder", "cross"]
+    assert maps[1].weights.shape == (LAYERS["cross"], HEADS, 3, 4)
+
+
 def test_an_empty_target_is_its_end_alone(model, subwords):
     assert PairAttention(model, subwords, "a", "").maps()[1].keys == [START]
 

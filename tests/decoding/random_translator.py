@@ -45,10 +45,10 @@ def with_search(translator, search):
 
 
 def random_model(
-    subwords: SubwordModel, dtype="float32", d_model=16, num_layers=1, seed=2, **sizes
+    subwords: SubwordModel, dtype="float32", d_model=16, num_layers=1, seed=2, layer=None, **sizes
 ):
     """Inclined to end its sentences, so that finished and unfinished hypotheses are seen."""
-    config = LayerConfig(d_model=d_model, d_ff=16, num_heads=2)
+    config = LayerConfig(d_model=d_model, d_ff=16, num_heads=2, **layer or {})
     model = Transformer(subwords.size + 20, num_layers, config=config, dtype=dtype, **sizes)
     randomize(model, seed, lambda weight: 1.0 if weight.name == "table" else 0.5)
     end = np.asarray(model.embedding.table)[EOS_ID]

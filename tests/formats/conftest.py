@@ -20,12 +20,12 @@ def subwords(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make_translator(subwords):
-    """Makes a translator of a model with random weights, in the given precision."""
+    """Makes a translator of a model with random weights."""
 
-    def make(precision="float32"):
+    def make(precision="float32", **layer):
         # So few tokens a batch that a request becomes several groups.
         settings = TranslatorSettings(BeamSearch(4, 0.6), 8, 24, tokens_per_batch=160)
-        model = random_model(subwords, precision, num_decoder_layers=2)
+        model = random_model(subwords, precision, layer=layer, num_decoder_layers=2)
         return Translator([model], shared(subwords), settings)
 
     return make

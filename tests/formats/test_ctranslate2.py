@@ -232,6 +232,7 @@ def test_the_page_translates_a_file_without_tensorflow(
     [
         ({}, {"neighbourhood": 3}, "neighbourhood = 3"),
         ({"norm": "RMSNormalization"}, {}, "norm = 'RMSNormalization'"),
+        ({"decoder_self_attention": "ssru"}, {}, "decoder_self_attention = 'ssru'"),
     ],
 )
 def test_what_cannot_be_expressed_is_refused(layer, sizes, named, subwords, tmp_path):

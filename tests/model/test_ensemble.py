@@ -22,7 +22,6 @@ from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import random_model, write_subwords
-from tests.layer_test import randomize
 from tests.model.test_step_decoder import BEAM, full_logits, steps_of
 from tests.model.test_transformer import SOURCE, small_config, small_model
 
@@ -30,8 +29,7 @@ LINES = ["the red bird", "", "a", "a tree sees a blue house", "stone", "🙂"]
 
 
 def two_models():
-    small = Transformer(**small_config("paper") | {"num_layers": 1})
-    return [small_model("learned"), randomize(small, seed=5)]
+    return [small_model("learned"), small_model("SSRU")]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +83,12 @@ def found_by(models, subwords, **settings):
     return source.numpy(), translator.search_batch(source, 1)
 
 
+def models_of(subwords):
+    """Of different sizes, one with the SSRU."""
+    other = random_model(subwords.target, "float32", 8, 2, 7, {"decoder_self_attention": "ssru"})
+    return [random_model(subwords.target), other]
+
+
 def log_p_of(models, source, ids, combine):
     """log P of a translation, by full passes of every model."""
     each = [tf.nn.softmax(model((source[None], ids[None])))[0].numpy() for model in models]
@@ -94,7 +98,7 @@ def log_p_of(models, source, ids, combine):
 
 @pytest.mark.parametrize("combine", [mean_probability, sum_log_probabilities])
 def test_translations_have_the_score_that_all_models_give_them(subwords, combine):
-    models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
+    models = models_of(subwords)
     sources, found = found_by(models, subwords, ensemble=combine)
     for row, source in enumerate(sources):
         longest = (source > 0).sum() + 4
@@ -108,7 +112,7 @@ def test_translations_have_the_score_that_all_models_give_them(subwords, combine
 
 
 def test_model_directories_are_loaded_as_an_ensemble(tmp_path, subwords):
-    models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
+    models = models_of(subwords)
     for name, model in zip("ab", models, strict=True):
         directory = ModelDirectory(tmp_path / name)
         directory.write_metadata(model, subwords, "BeamSearch.beam_size = 2\n", "")

@@ -74,10 +74,11 @@ def test_of_a_long_sentence_the_encoder_takes_most(neighbourhood):
     assert needed < bytes_of_row(model, 1, length, 10) < 1.2 * needed
 
 
-def test_a_decoder_layer_takes_the_memory_of_its_caches():
+@pytest.mark.parametrize("kind", ["attention", "ssru"])
+def test_a_decoder_layer_takes_the_memory_of_its_caches(kind):
     estimates, caches = [], []
     for layers in (1, 3):
-        config = LayerConfig(16, 8, 4, d_k=3, d_v=5)
+        config = LayerConfig(16, 8, 4, d_k=3, d_v=5, decoder_self_attention=kind)
         model = Transformer(VOCAB, 2, config, num_decoder_layers=layers)
         model.build()
         estimates.append(bytes_of_row(model, BEAM, SOURCE.shape[1], 50))

@@ -24,6 +24,7 @@ TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int3
 
 OF_LAYERS = (
     "normalization", "norm", "activation", "d_k", "d_v", "attention_biases", "norm_epsilon",
+    "decoder_self_attention",
 )  # fmt: skip
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -52,6 +53,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "d_v": 5,
         "logits_bias": True,
         "tied_embeddings": "source_target",
+    },
+    "SSRU": {
+        "decoder_self_attention": "ssru",
+        "attention_biases": True,
+        "normalization": "pre",
+        "neighbourhood": 4,
+        "num_decoder_layers": 3,
     },
     "none tied": {
         "tied_embeddings": "none",
@@ -243,7 +251,7 @@ def test_source_and_target_learn_positions_of_their_own():
 # Fast beside obvious
 
 
-@pytest.mark.parametrize("variant", ["learned", "biases, neighbourhood, own softmax"])
+@pytest.mark.parametrize("variant", ["learned", "biases, neighbourhood, own softmax", "SSRU"])
 def test_xla_is_eager_forward_and_backward(variant):
     model = small_model(variant)
     weights = [v.value for v in model.trainable_variables]

@@ -34,15 +34,20 @@ def seeds(*bleus, perplexity=4.92):
     return {f"seed_{n}": run_of(perplexity, bleu) for n, bleu in enumerate(bleus, 1)}
 
 
-def test_operations_are_those_of_the_matrix_products():
-    config = LayerConfig(d_model=8, d_ff=12, num_heads=2)
+@pytest.mark.parametrize(
+    ("kind", "projections", "attention"),
+    [("attention", (7 + 7) * 8 * 16, 7 * 7 * 16), ("ssru", 7 * 2 * 8 * 8, 0)],
+)
+def test_operations_are_those_of_the_matrix_products(kind, projections, attention):
+    config = LayerConfig(d_model=8, d_ff=12, num_heads=2, decoder_self_attention=kind)
     sizes = Transformer(20, 3, config, num_decoder_layers=2).get_config()
     counted = forward_operations(sizes, 5, 7).total
     assert counted == 2 * (
         (3 * 5 + 2 * 7) * 2 * 8 * 12  # W_1 and W_2
         + 3 * (5 + 5) * 8 * 16  # Q, O and K, V of the encoder's attention
-        + 2 * ((7 + 7) + (7 + 5)) * 8 * 16  # and of the decoder's two
-        + (3 * 5 * 5 + 2 * (7 * 7 + 7 * 5)) * 16
+        + 2 * (projections + attention)
+        + 2 * (7 + 5) * 8 * 16  # and of the decoder's to the source
+        + (3 * 5 * 5 + 2 * 7 * 5) * 16
         + 7 * 8 * 20
     )
 

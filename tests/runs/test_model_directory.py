@@ -28,7 +28,7 @@ def test_a_directory_that_is_older_than_an_option_has_its_default(copy, subwords
     older = {**saved, "config": dict(saved["config"]) | {"recompute": False}}
     for name in ("tied_embeddings", "source_vocab_size", "num_decoder_layers"):
         del older[name]
-    del older["config"]["norm"]
+    del older["config"]["norm"], older["config"]["decoder_self_attention"]
     copy.model_json.write_text(json.dumps(older))
     model = copy.new_model()
     copy.write_metadata(model, subwords[0], "", "")

@@ -65,6 +65,20 @@ def map_positions(function: Callable[[tf.Tensor], tf.Tensor], x: Vectors) -> Vec
     return x.map(function) if isinstance(x, Packed) else function(x)
 
 
+def first_rows(x: Vectors) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns which of all vectors are their sentence's first, and the sentences' length.
+
+    All vectors are those of the batch one after the other, packed or not.
+
+    Returns:
+        [vectors] boolean, also true where a slot holds no token; and a scalar, padding included.
+    """
+    if isinstance(x, Packed):
+        return ~x.layout.holds_token | (x.layout.positions == 0), x.layout.length
+    batch, length, _ = tf.unstack(tf.shape(x))
+    return tf.tile(tf.range(length) == 0, [batch]), length
+
+
 def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
     """Adds a row of PAD to ids [batch, length], to which slots without a token belong."""
     return tf.pad(ids, [[0, 1], [0, 0]], constant_values=PAD_ID)

@@ -224,6 +224,7 @@ def test_two_vocabularies(subwords, tmp_path):
     [
         ({"normalization": "pre"}, "LayerConfig.normalization = 'pre'"),
         ({"d_k": 9}, "LayerConfig.d_k = 9"),
+        ({"decoder_self_attention": "ssru"}, "LayerConfig.decoder_self_attention = 'ssru'"),
     ],
 )
 def test_what_marian_cannot_hold_is_refused_by_name(layer, named, subwords):

@@ -213,6 +213,12 @@ def test_int8_gives_what_the_translator_gives_with_the_rounded_weights(make_tran
     assert_first(answer, translator.translate(LINES[:9]))
 
 
+def test_a_state_takes_the_place_of_keys_in_the_graph(make_translator):
+    translator = make_translator(decoder_self_attention="ssru")
+    answer = answer_of(Servable(translator, "float32"), LINES[:9])
+    assert_first(answer, translator.translate(LINES[:9]))
+
+
 def test_a_search_as_marians_is_in_the_graph(translator):
     lines = LINES[5:9]
     (first,) = translator.translate(lines[-1:])

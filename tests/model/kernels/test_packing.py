@@ -61,8 +61,8 @@ def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
     assert not ids.ravel()[free].any()
 
 
-def small_model(attention_biases=False, **options):
-    config = LayerConfig(8, 12, HEADS, dropout=0.0, attention_biases=attention_biases)
+def small_model(layer=None, **options):
+    config = LayerConfig(8, 12, HEADS, dropout=0.0, **layer or {})
     return randomize(Transformer(VOCAB, 2, config, **options))
 
 
@@ -76,12 +76,12 @@ def loss_and_gradients(model, source, target, capacity=None):
 MORE = {
     "neighbourhood": 3,
     "positional_encoding": "halves",
-    "attention_biases": True,
+    "layer": {"attention_biases": True},
     "logits_bias": True,
 }
 
 
-@pytest.mark.parametrize("options", [{}, MORE])
+@pytest.mark.parametrize("options", [{}, MORE, {"layer": {"decoder_self_attention": "ssru"}}])
 @settings(max_examples=6)
 @given(st.data())
 def test_the_model_has_the_same_loss_and_gradients(options, data):
@@ -98,7 +98,8 @@ def test_the_model_has_the_same_loss_and_gradients(options, data):
 
 def test_a_graph_that_knows_no_length_has_the_same_loss_and_gradients():
     source, target = np.array([[5, 4, 1, 0], [3, 1, 0, 0]]), np.array([[7, 1, 0], [6, 8, 1]])
-    model = small_model(positional_encoding="learned", max_length=9)
+    layer = {"decoder_self_attention": "ssru"}
+    model = small_model(layer, positional_encoding="learned", max_length=9)
     ids = tf.TensorSpec([None, None], tf.int32)
     step = tf.function(loss_and_gradients).get_concrete_function(
         model, ids, ids, tf.TensorSpec([2], tf.int32)

@@ -19,6 +19,6 @@ def test_training_and_decoding_are_the_same_without_kernels():
     plain, fast = json.loads(output.stdout.splitlines()[-1]), results()
     assert (plain.pop("plain"), fast.pop("plain")) == (True, False)
     assert kernels.fast(1, 2) == 1
-    for neighbourhood, found in fast.items():
+    for model, found in fast.items():
         for name, values in found.items():
-            np.testing.assert_allclose(values, plain[neighbourhood][name], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(values, plain[model][name], rtol=1e-4, atol=1e-5)

@@ -1,0 +1,45 @@
+"""The states of a linear recurrence in log2(length) steps, and its gradient in as many."""
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def doubled_recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Computes c_t = f_t ⊙ c_{t-1} + u_t for all rows at once.
+
+    Replaces `ssru.recurrence`, with the same arguments. Before step i a row holds what 2^i rows up
+    to it add up to, and the product of their factors; it then takes up the row 2^i before it. There
+    is no division: a product of gates is soon too small for one.
+
+    The gradient is g_t = ∂c_t + f_{t+1} g_{t+1}, the same recurrence from the last row to the
+    first. Differentiated step by step, it takes ten times as long.
+    """
+
+    @tf.custom_gradient
+    def states(f: tf.Tensor, u: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        c = _doubled(f, u, length, 1)
+
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            g = _doubled(tf.roll(f, -1, axis=0), upstream, length, -1)
+            return g * tf.roll(c, 1, axis=0), g
+
+        return c, gradient
+
+    return states(factors, terms)
+
+
+def _doubled(f: tf.Tensor, u: tf.Tensor, length: tf.Tensor, direction: int) -> tf.Tensor:
+    """Takes in rows from above (direction 1) or below (-1).
+
+    The rows that `tf.roll` brings from the other end are multiplied by the 0 of a first row.
+    """
+
+    def take_in(i: tf.Tensor, f: tf.Tensor, u: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        shift = direction * tf.bitwise.left_shift(1, i)
+        u += f * tf.roll(u, shift, axis=0)
+        return i + 1, f * tf.roll(f, shift, axis=0), u
+
+    # Counted by ones, so that XLA knows how often the loop runs.
+    steps = tf.reduce_sum(tf.cast(tf.bitwise.left_shift(1, tf.range(31)) < length, tf.int32))
+    return tf.while_loop(lambda i, f, u: i < steps, take_in, (tf.constant(0), f, u))[2]

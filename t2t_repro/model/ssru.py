@@ -1,0 +1,93 @@
+"""The simpler simple recurrent unit, in the place of the decoder's self-attention.
+
+Kim et al. (2019), "From Research to Production and Back: Ludicrously Fast Neural Machine
+Translation" (D19-5632). Marian's students have it, Firefox Translations' models among them. A step
+of decoding costs the same at every position, and remembers one vector per layer.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.model import kernels
+from t2t_repro.model.cache import State
+from t2t_repro.model.dense import Dense
+from t2t_repro.model.keras_model import SameShape
+from t2t_repro.model.kernels.packing import Vectors, first_rows, map_positions
+from t2t_repro.model.kernels.recurrence import doubled_recurrence
+
+
+def recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Computes c_t = f_t ⊙ c_{t-1} + u_t, one row after the other, with c_0 = 0.
+
+    `kernels.recurrence.doubled_recurrence` runs in its place: an edit here has no effect, unless
+    T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
+
+    Args:
+        factors: f [rows, width] float32, 0 where a sentence begins.
+        terms: u, the shape of `factors`, as is the result.
+        length: of the longest sentence, which the formula does not need.
+    """
+    begin = tf.zeros_like(terms[0])
+    return tf.scan(lambda c, row: row[0] * c + row[1], (factors, terms), begin)
+
+
+_recurrence = kernels.fast(doubled_recurrence, recurrence)
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class SSRU(SameShape):
+    """relu(c_t), where c_t = f_t ⊙ c_{t-1} + (1 - f_t) ⊙ v_t and c_0 = 0.
+
+    f_t = sigmoid(x_t W_f + b_f), v_t = x_t W. The state c and all that it is made of are float32 in
+    mixed precision too.
+
+    Args:
+        d_model: width of input, state and output.
+    """
+
+    def __init__(self, d_model: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.value_projection = Dense(
+            d_model, use_bias=False, name="value", dtype=self.dtype_policy
+        )
+        self.forget_projection = Dense(d_model, name="forget", dtype=self.dtype_policy)
+
+    def call(
+        self,
+        x: Vectors,
+        attention_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+        past: State | None = None,
+    ) -> Vectors:
+        """Computes all positions of x, or with a past the next one.
+
+        Args:
+            x: [batch, length, d_model]; with a past [batch, beam, d_model].
+            attention_mask: has no effect, since a state knows the earlier positions only.
+            training: as self-attention's.
+            past: the state of every hypothesis; this step's takes its place.
+
+        Returns:
+            The shape of `x`.
+        """
+
+        def call_any(vectors: tf.Tensor) -> tf.Tensor:
+            values, gates = (
+                tf.cast(layer(vectors, training=training), tf.float32)
+                for layer in (self.value_projection, self.forget_projection)
+            )
+            # 1 - f would round away what a gate near 1 lets in.
+            factors, terms = tf.sigmoid(gates), tf.sigmoid(-gates) * values
+            if past is None:
+                is_first, length = first_rows(x)
+                factors, terms = (tf.reshape(one, [-1, self.d_model]) for one in (factors, terms))
+                states = _recurrence(tf.where(is_first[:, None], 0.0, factors), terms, length)
+                states = tf.reshape(states, tf.shape(values))
+            else:
+                past.kept = states = factors * past.kept + terms
+            return tf.cast(tf.nn.relu(states), self.compute_dtype)
+
+        return map_positions(call_any, x)
