@@ -10,9 +10,6 @@ UNK_ID = 2
 CONTINUES = "##"
 """Marks a subword that continues a word, where subwords are shown to a reader."""
 
-SPACE_MARK = "\u2581"
-"""Stands for a space in SentencePiece's subwords."""
-
 NO_WORD = -1
 """The word number of EOS and PAD, which belong to no word."""
 

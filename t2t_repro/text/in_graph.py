@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_text
 from numpy.typing import NDArray
 
+from t2t_repro.text.characters import INVISIBLE
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID
 
 # What Python's str.strip removes; a test compares both.
@@ -62,7 +63,7 @@ class SentencePieceTextOps(tf.Module):
         Returns:
             ids [batch, (length)] int32, without EOS; and [batch] bool, which texts are blank.
         """
-        texts = stripped(texts)
+        texts = visible(texts)
         ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, SPACE_MARK, " "))
         if self._marks_end:
             ids = self._without_lone_marks(ids)
@@ -83,10 +84,10 @@ class SentencePieceTextOps(tf.Module):
                 those outside the vocabulary count as UNK.
 
         Returns:
-            [batch] strings, with UNK as " ⁇ " and stray bytes as U+FFFD.
+            [batch] strings, with UNK as " ⁇ " and without stray bytes.
         """
         texts = self._tokenizer.detokenize(self.tokens(ids))
-        return tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts
+        return _readable(tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts)
 
     def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of text, UNK for those outside the vocabulary."""
@@ -167,7 +168,7 @@ class MarianTextOps(SentencePieceTextOps):
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
-        texts = stripped(texts)
+        texts = visible(texts)
         if self._code is None:
             ids = self._ids_of(texts)
         else:
@@ -198,6 +199,7 @@ class MarianTextOps(SentencePieceTextOps):
         elif self._kind == "pieces":
             texts = tf.strings.regex_replace(texts, SPACE_MARK, " ")
             texts = tf.strings.regex_replace(texts, "^ +", "")
+        texts = _readable(texts)
         for spaced in self._spaced:
             pattern = spaced.replace(".", r"\.").replace("?", r"\?")
             texts = tf.strings.regex_replace(texts, pattern, spaced.strip())
@@ -245,7 +247,7 @@ class T2TTextOps(tf.Module):
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
-        texts = stripped(texts)
+        texts = visible(texts)
         codes = tf.strings.unicode_decode(texts, "UTF-8")
         words, rows = self._words(codes)
         ids = self._tokenizer.tokenize(words)
@@ -368,6 +370,17 @@ def stripped(texts: tf.Tensor) -> tf.Tensor:
     """Removes white space at the ends of texts [batch], and makes them valid UTF-8."""
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     return tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
+
+
+def visible(texts: tf.Tensor) -> tf.Tensor:
+    """Removes the characters of `INVISIBLE` from texts [batch], and strips them."""
+    return stripped(tf.strings.regex_replace(stripped(texts), f"[{INVISIBLE}]", ""))
+
+
+def _readable(texts: tf.Tensor) -> tf.Tensor:
+    """Removes U+FFFD from texts [batch], and words of nothing else."""
+    texts = tf.strings.regex_replace(texts, "( \ufffd+)+( |$)", r"\2")
+    return tf.strings.regex_replace(texts, "^\ufffd+ |\ufffd", "")
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:

@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.errors import UserError
+from t2t_repro.text.characters import readable, visible
 from t2t_repro.text.sentencepiece import WordMarks, marks_end, subword_label
 from t2t_repro.vocabulary import EOS_ID, SPACE_MARK, UNK_ID, text_ids
 
@@ -150,7 +151,7 @@ class MarianSubwords:
         Args:
             lines: any text; an empty one is EOS alone. A lone surrogate counts as "?".
         """
-        texts = [line.encode("utf-8", errors="replace").decode() for line in lines]
+        texts = [visible(line).encode("utf-8", errors="replace").decode() for line in lines]
         codes = [self._code.findall(text) if self._code else [] for text in texts]
         rests = [text[sum(map(len, code)) :] for text, code in zip(texts, codes, strict=True)]
         split = self._model.encode(rests, out_type=str, num_threads=1)
@@ -178,7 +179,8 @@ class MarianSubwords:
 
         Args:
             ids: [length]; ids after the first EOS are ignored. PAD, an id outside the vocabulary
-                (embeddings may have more rows), and Hugging Face's UNK are skipped.
+                (embeddings may have more rows), Hugging Face's UNK, and bytes of no character are
+                skipped.
         """
         known = [token for token in text_ids(ids) if self._first <= token < self.size]
         text: str = self._model.decode_pieces([self.content.pieces[token] for token in known])
@@ -187,6 +189,7 @@ class MarianSubwords:
             text = text.replace(SPACE_MARK, " ").lstrip(" ")
         if self.content.kind == "hugging_face":
             text = text.strip()
+        text = readable(text)
         for spaced in self._spaced:
             text = text.replace(spaced, spaced.strip())
         return text

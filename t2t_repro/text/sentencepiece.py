@@ -17,6 +17,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
+from t2t_repro.text.characters import WITHOUT_INVISIBLE, readable
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID, text_ids
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _LONGEST_WORD = 64
 class SentencePieceModel:
     """A SentencePiece BPE model: text to ids and back.
 
-    Nothing is lost: `decode(encode([x])[0])` is x after the model's normalization.
+    Nothing visible is lost: `decode(encode([x])[0])` is x after the model's normalization.
 
     No subword spans a space, so the ids of a line are those of its words, one after the other.
     Every word is encoded once and its ids are cached, which is several times faster than
@@ -118,13 +119,13 @@ class SentencePieceModel:
                 the vocabulary (embeddings may have more rows) counts as UNK.
 
         Returns:
-            The text, with UNK as " ⁇ " and bytes that are not UTF-8 as U+FFFD.
+            The text, with UNK as " ⁇ " and without bytes that are not UTF-8.
         """
         size = self.size
         known = [token if 0 <= token < size else UNK_ID for token in text_ids(ids)]
         text: str = self._model.decode(known)
         # SentencePiece removes the space of the first word's mark, but not that of the last one's.
-        return text.removesuffix(" ") if self._marks_end else text
+        return readable(text.removesuffix(" ") if self._marks_end else text)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, with ## where it continues.
@@ -214,8 +215,9 @@ class WordIds(dict[str, bytes]):
 
 
 def as_utf8(line: str) -> bytes:
-    """Returns the line as SentencePiece can read it: without its space mark, or lone surrogates."""
-    return line.replace(SPACE_MARK, " ").encode("utf-8", errors="replace")
+    """Returns a line or word for SentencePiece: without its space mark, or lone surrogates."""
+    text = line.translate(WITHOUT_INVISIBLE).replace(SPACE_MARK, " ")
+    return text.encode("utf-8", errors="replace")
 
 
 def _words(line: str) -> list[str]:

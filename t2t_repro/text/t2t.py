@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
+from t2t_repro.text.characters import visible
 from t2t_repro.text.sentencepiece import MAX_FILE_BYTES, WordIds
 from t2t_repro.vocabulary import CONTINUES, NO_WORD, text_ids
 
@@ -41,8 +42,9 @@ _UNDEFINED = "\u3013"
 class T2TSubwords:
     """A vocabulary that T2T learned: text to ids and back.
 
-    Nothing is lost: `decode(encode([x])[0]) == x` for every Unicode text x. There is no UNK. T2T
-    strips a line before encoding it, and so does `Translator`.
+    Nothing visible is lost: `decode(encode([x])[0]) == x` for every Unicode text x without the
+    characters of `INVISIBLE`. There is no UNK. T2T strips a line before encoding it, and so does
+    `Translator`.
 
     Args:
         model_path: the vocabulary file, one subword per line, quoted or not.
@@ -86,7 +88,7 @@ class T2TSubwords:
         Args:
             lines: any text; an empty one is EOS alone.
         """
-        return self._token_ids.lists(map(tokens_of, lines))
+        return self._token_ids.lists(tokens_of(visible(line)) for line in lines)
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Encodes many lines, each stripped as T2T strips it.
@@ -98,7 +100,7 @@ class T2TSubwords:
             The ids of all lines, one line after the other, EOS at the end of each, [ids], and the
             number of ids of each line, [lines].
         """
-        return self._token_ids.block(tokens_of(line.strip()) for line in lines)
+        return self._token_ids.block(tokens_of(visible(line.strip())) for line in lines)
 
     def _encode_token(self, token: str) -> list[int]:
         try:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from absl import logging
 
+from t2t_repro.text.characters import visible
 from t2t_repro.vocabulary import UNK_ID
 
 _TAG = re.compile(r">>[^<>\s]+<<|<(?!0x)[^<>\s]+>")
@@ -35,7 +36,7 @@ class Tags:
 
     def fault(self, line: str) -> str:
         """Returns what is wrong with the tags in front of a line; "" if nothing is known to be."""
-        front = re.match(rf"(\s*({_TAG.pattern}))*", line) if self._known else None
+        front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line)) if self._known else None
         if not front or not line.strip():
             return ""
         given, codes = _TAG.findall(front[0]), [*self.languages.values()]

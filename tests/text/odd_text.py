@@ -6,6 +6,8 @@ import sys
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from t2t_repro.text.characters import INVISIBLE, WITHOUT_INVISIBLE, readable
+
 TAGS = ["<2de>", "[BT]", "⟨ﬁ½⟩"]
 WORDS = [
     *("der", "die", "und", "Haus", "Straße", "grün", "Mann", "Frau", "Hund", "läuft", "schläft"),
@@ -14,7 +16,7 @@ WORDS = [
 ]
 # What becomes a space, what vanishes, what joins the character before it, what comes apart.
 HOSTILE = [
-    *(" ", "  ", "\u00a0", "\u3000", "\t", "\n", "\u2028", "\x85", "\x00", "\u200b", "\ufeff"),
+    *(" ", "  ", "\u00a0", "\u3000", "\t", "\n", "\u2028", "\x85", "\x00", *INVISIBLE, "\u200c"),
     *("´", "¨", "\u0301", "\u0308", "e", "½", "ﬁ", "ﷺ", "🦄", "한", "\u1112", "\u1161", "▁", "⁇"),
     *(*TAGS, "<", "2de", "BT]", "_", "\\u", "\\8364;", ">>fra<<", ">>", "<<", "</s>", "<pad>", "☃"),
 ]
@@ -35,6 +37,7 @@ def sentences(count=2000, seed=0):
 
 def normalized(model, line):
     """The line as SentencePiece's model sees it, which is what its ids decode to."""
-    marked = model._model.normalize(line.replace("\u2581", " "))
+    marked = model._model.normalize(line.translate(WITHOUT_INVISIBLE).replace("\u2581", " "))
     ends = model.word_marks.at_end
-    return (marked.removesuffix if ends else marked.removeprefix)("\u2581").replace("\u2581", " ")
+    without_mark = (marked.removesuffix if ends else marked.removeprefix)("\u2581")
+    return readable(without_mark.replace("\u2581", " "))

@@ -103,7 +103,32 @@ def test_texts_of_any_ids_are_equal(text_ops, subwords):
     # Lone bytes are not UTF-8; ids outside the vocabulary, PAD and EOS may occur.
     for largest in (20, 260, subwords.size + 9):
         rows += [generator.choices(range(-1, largest), k=9) for _ in range(100)]
-    assert texts_of(text_ops.decode(padded(rows))) == [subwords.decode(row) for row in rows]
+    texts = [subwords.decode(row) for row in rows]
+    assert texts_of(text_ops.decode(padded(rows))) == texts
+    assert "\ufffd" not in "".join(texts)
+
+
+@pytest.mark.parametrize(
+    "text", ["\ufeffein Mann \u200b", "e\u00adin M\ufeffa\u200bn\u2060n\u00ad"]
+)
+def test_invisible_characters_change_no_ids_but_joiners_do(text_ops, subwords, text):
+    (expected,) = subwords.encode(["ein Mann"])
+    assert in_python(subwords, [text]) == in_graph(text_ops, [text]) == [expected]
+    assert subwords.encode_block([text])[0].tolist() == expected
+    assert subwords.word_numbers(text, expected) == subwords.word_numbers("ein Mann", expected)
+    for joiner in "\u200c\u200d":
+        assert in_graph(text_ops, [f"ein Ma{joiner}nn"]) != [expected]
+
+
+@pytest.mark.parametrize("name", ["plain", "ending"])
+def test_bytes_of_no_character_are_left_out(models, name):
+    model = models[name]
+    ids = {piece: number for number, piece in enumerate(model.pieces())}
+    byte, mark = ids["<0xC3>"], ids["\u2581"]
+    man, stray = model.encode(["Mann"])[0][:-1], [byte, mark] if name == "ending" else [mark, byte]
+    rows = [[byte, *man, byte], [*stray, *man], [*man, *stray], [*man, *stray * 2, *man]]
+    found = texts_of(model.in_graph().decode(padded(rows)))
+    assert found == ["Mann", "Mann", "Mann", "Mann Mann"]
 
 
 def test_word_numbers_are_equal(text_ops, subwords):

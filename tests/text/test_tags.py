@@ -14,6 +14,7 @@ MIXTURE = ["<2de>", "<2fr>", "<news>", "a"]
     [
         (OPUS, ">>deu<< a", []),
         (OPUS, " >>deu<<a >>xyz<<", []),
+        (OPUS, "\ufeff>>deu<< a", []),
         (OPUS, "a >>deu<<", [">>deu<<", ">>fra<<", ">>zho_Hans<<"]),
         (OPUS, ">>ger<< a", [">>ger<<", ">>deu<<", ">>fra<<", ">>zho_Hans<<"]),
         (OPUS, ">>zho<<", [">>zho<<", ">>zho_Hans<<"]),

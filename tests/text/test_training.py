@@ -20,7 +20,8 @@ def test_text_is_written_as_readers_know_it_unless_another_normalization_is_give
     names = "plain", "ending", "identity"
     texts = [models[name].decode(models[name].encode([given])[0]) for name in names]
     written = f"{normalize('NFC', kept)} a b c"
-    assert texts == [written, normalize("NFKC", written).replace("\u200c", " "), given]
+    as_given = given.replace("\ufeff", "")
+    assert texts == [written, normalize("NFKC", written).replace("\u200c", " "), as_given]
 
 
 def test_training_is_deterministic_and_leaves_only_the_model(tmp_path):
