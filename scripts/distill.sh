@@ -40,7 +40,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" base
 cd "$folder"
 trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 
-# 1. The student, from new weights. Pairs with an empty or an over-long translation will be dropped.
+# 1. The student, from new weights. Pairs with an empty, an over-long or a cut-off translation will be
+# dropped.
 mkdir -p "$runs"
 cat > "$runs/student.partial" <<END
 include '$gin_file'
@@ -59,12 +60,29 @@ target/ExistingSubwords.side = 'target'
 END
 cmp -s "$runs/student.partial" "$runs/student.gin" || [ ! -e "$runs/student.gin" ] ||
     fail "$runs was begun with other arguments, see $runs/student.gin: give those, or another --runs."
+# Mistakes in it are reported before hours of translation; there are no translations to count yet.
+python - "$runs/student.partial" "$source" <<'END'
+import sys
+from t2t_repro import experiment
+from t2t_repro.command_line.program import run
+
+gin_file, source = sys.argv[1:]
+del sys.argv[1:]
+
+def main():
+    experiment.read(gin_file, [f"TextFilesCorpus.train = ('{source}', '{source}')"])
+
+run(main)
+END
 mv "$runs/student.partial" "$runs/student.gin"
 
 # 2. The teacher's translations, as many lines as the source has.
 echo "== the teacher translates ($runs/translations.txt)"
 if [ ! -f "$runs/translations.txt" ]; then
-    python -m t2t_repro.translate --model_dir="$teacher" --input="$source" --output="$runs/translations.txt"
+    python -m t2t_repro.translate --model_dir="$teacher" --input="$source" --output="$runs/scored.txt" --scores
+    # A fourth column marks what is cut off.
+    awk -F '\t' '{ print NF > 3 ? "" : $3 }' "$runs/scored.txt" > "$runs/translations.partial"
+    mv "$runs/translations.partial" "$runs/translations.txt"
 fi
 
 # 3. Training.

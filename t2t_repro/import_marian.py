@@ -4,9 +4,10 @@ r"""Makes a model directory of a Marian model: of Marian's own files, or in Hugg
     python -m t2t_repro.import_marian --model=opus-2020-02-26.zip --model_dir=runs/ende/model
 
 --model is one of these:
-- a directory, zip file or decoder.yml with model.npz and its vocabularies, as Marian or OPUS-MT
-  wrote them; or the .npz file itself, with --vocab if there is no decoder.yml beside it;
+- a directory or decoder.yml with model.npz and its vocabularies, as Marian or OPUS-MT wrote them;
+  or the .npz file itself, with --vocab if there is no decoder.yml beside it;
 - a directory that `MarianMTModel.save_pretrained` and its tokenizer's wrote;
+- an archive (.zip, .tar.gz) of such a directory;
 - the name of a model on the hub, which is downloaded: pip install -e '.[hub]'.
 
 The directory is like that of a training run: translate, evaluate and the other commands take it.
@@ -27,7 +28,7 @@ from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
 
-_FILES = ["*.json", "*.spm", "model.safetensors"]
+_FILES = ["*.json", "*.spm", "*.safetensors"]
 """What is downloaded of a model; older ones have tf_model.h5 alone."""
 
 
@@ -37,15 +38,15 @@ def main() -> None:
     place, name, commit = _find_model()
     import_tensorflow()
     from t2t_repro.formats.hugging_face.model import read_hugging_face
-    from t2t_repro.formats.imported import write_imported
+    from t2t_repro.formats.imported import model_files, write_imported
     from t2t_repro.formats.marian import read_marian
 
-    is_native = place.is_file() or not (commit or any(place.glob("*config.json")))
-    if FLAGS.vocab and not is_native:
-        raise UserError(f"--vocab is of Marian's own files; expected none for {name}: leave it.")
-    vocabularies = [Path(name).expanduser() for name in FLAGS.vocab]
-    models = read_marian(place, vocabularies) if is_native else [read_hugging_face(place)]
-    with whole_directory(Path(FLAGS.model_dir)) as partial:
+    with whole_directory(Path(FLAGS.model_dir)) as partial, model_files(place) as files:
+        is_native = files.is_file() or not (commit or any(files.glob("*config.json")))
+        if FLAGS.vocab and not is_native:
+            raise UserError(f"--vocab is of Marian's own files, expected none for {name}.")
+        vocabularies = [Path(vocabulary).expanduser() for vocabulary in FLAGS.vocab]
+        models = read_marian(files, vocabularies) if is_native else [read_hugging_face(files)]
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
             write_imported(folder, model, name, commit)
@@ -64,7 +65,7 @@ def _find_model() -> tuple[Path, str, str | None]:
     given = os.path.expanduser(FLAGS.model)
     if os.path.exists(given):
         return Path(given), os.path.abspath(given), None
-    is_file = given.endswith((".npz", ".zip", ".yml"))
+    is_file = given.endswith((".npz", ".zip", ".yml", ".gz"))
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         raise UserError(
             f"--model={given}: no such file or directory; expected one, or the name of a model on "
@@ -76,7 +77,7 @@ def _find_model() -> tuple[Path, str, str | None]:
 
     try:
         folder = Path(snapshot_download(given, revision=FLAGS.revision, allow_patterns=_FILES))
-        if not (folder / "model.safetensors").exists():
+        if not any(folder.glob("*.safetensors")):
             # The hub's cache names the folder after the commit.
             snapshot_download(given, revision=folder.name, allow_patterns="tf_model.h5")
     # ValueError: an impossible name. OSError: no network.

@@ -4,10 +4,14 @@ A setting that decides weights, ids or what is computed of them is honoured, or 
 other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it.
 """
 
+import lzma
+import re
+import tarfile
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -20,14 +24,16 @@ from absl import logging
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from t2t_repro.decoding.loading import read_settings
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_json, write_whole
 from t2t_repro.model.transformer import Transformer, gin_bindings
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.model_json import parameter_count
 from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
 from t2t_repro.runs.weights import LayerWeight, layer_weights, name_of, named_values, save_weights
 from t2t_repro.text.marian import MarianFile, MarianSubwords
-from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair
+from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair, read_start
 from t2t_repro.text.tags import Tags
 
 Array = NDArray[np.float32]
@@ -44,13 +50,20 @@ TIED = {
 """`tied_embeddings` of whether source and target, and target and softmax, share a table."""
 
 _WHOLE = "a file of the model that is whole: copy it again"
+_NO_NUMBERS = ("nan", "inf", "-inf")
 _POINTER = b"version https://git-lfs"
 # What the libraries that read these files raise where one is damaged; RuntimeError and KeyError are
-# h5py's and SentencePiece's, IndexError is TensorFlow's. KeyError also is a name that a file lacks.
+# h5py's and SentencePiece's, IndexError is TensorFlow's. KeyError also is a name that a file lacks,
+# TypeError and OverflowError a list or a NaN in the place of an id, MemoryError a size made up.
 _DAMAGED = (
     OSError, ValueError, RuntimeError, LookupError, EOFError, SafetensorError, tf.errors.OpError,
-    yaml.YAMLError, zipfile.BadZipFile, zlib.error,
+    yaml.YAMLError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, tarfile.TarError, TypeError,
+    OverflowError, MemoryError,
 )  # fmt: skip
+
+_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+NOT_A_MODEL = re.compile(r"(^|[/\\])(__MACOSX|\.[^/\\])|\.optimizer\.")
+"""Members of an archive that are left in it: hidden ones, and those outside its folder."""
 
 
 def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE) -> Value:
@@ -72,12 +85,56 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
 
 def refuse_pointer(path: Path) -> None:
     """Refuses what Git LFS leaves in the place of a file that it has not fetched."""
-    with suppress(OSError), path.open("rb") as file:
-        if file.read(len(_POINTER)) == _POINTER:
-            raise UserError(
-                f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in "
-                "its repository, or download the file."
-            )
+    if read_start(path, len(_POINTER)) == _POINTER:
+        raise UserError(
+            f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in its "
+            "repository, or download the file."
+        )
+
+
+@contextmanager
+def model_files(path: Path) -> Iterator[Path]:
+    """Yields the directory or file of a model, which may be in an archive or a directory.
+
+    Raises:
+        UserError: the archive cannot be used, or there are several models.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        is_archive = path.is_file() and path.name.endswith(_ARCHIVES)
+        if is_archive:
+            read_file(path, lambda archive: _unpack(archive, folder))
+        try:
+            yield _only_model(Path(folder) if is_archive else path)
+        except UserError as error:
+            raise UserError(str(error).replace(folder, str(path))) from error
+
+
+def _unpack(path: Path, folder: str) -> None:
+    """Unpacks what an archive has of a model."""
+    is_zip, total = path.suffix == ".zip", 0
+    name, size = ("filename", "file_size") if is_zip else ("name", "size")
+    opened: Any = zipfile.ZipFile if is_zip else tarfile.open
+    with opened(path) as archive:
+        for member in archive.infolist() if is_zip else archive:
+            if not NOT_A_MODEL.search(getattr(member, name)):
+                check_expanded(path, total := total + getattr(member, size))
+                archive.extract(member, folder, **{} if is_zip else {"filter": "data"})
+
+
+def _only_model(path: Path) -> Path:
+    """Returns a path of a model, or the only directory below it that has one."""
+    ends = "/config.json", ".npz", "decoder.yml"
+    files = (file for file in path.rglob("*") if str(file).endswith(ends))
+    found = sorted({x.parent for x in files if not NOT_A_MODEL.search(str(x.relative_to(path)))})
+    if len(found) > 1 and path not in found:
+        raise UserError(f"{path} has {', '.join(map(str, found))}: give one of these as --model.")
+    return found[0] if found and path not in found else path
+
+
+def check_expanded(path: Path, size: int) -> None:
+    """Refuses a file that is compressed further than weights can be, to fill memory or disk."""
+    if size > 16 * max(path.stat().st_size, 2**20):
+        raise ValueError(f"it would expand to {size:,} bytes")
 
 
 class SettingsFile:
@@ -109,7 +166,7 @@ class SettingsFile:
         if value is None:
             return default
         kind = (int, float) if isinstance(default, float) else type(default)
-        if default is not None and not isinstance(value, kind):
+        if default is not None and (not isinstance(value, kind) or str(value) in _NO_NUMBERS):
             raise self.refused(name, f"a value like {default!r}")
         return value
 
@@ -141,12 +198,8 @@ class SettingsFile:
 
     def warn(self, harmless: Collection[str]) -> None:
         """Warns of what is ignored: fields that are not known, if their values say anything."""
-        ignored = self.ignored + [
-            f"{name} = {value!r}"
-            for name, value in self.values.items()
-            if value and name not in self.known and name not in harmless
-        ]
-        if ignored:
+        others = [x for x in self.values if self.values[x] and x not in {*self.known, *harmless}]
+        if ignored := [*self.ignored, *(f"{name} = {self.values[name]!r}" for name in others)]:
             logging.warning(f"{self.path} has settings without effect here: {', '.join(ignored)}")
 
 
@@ -173,7 +226,17 @@ class WeightsFile:
                 f"{self.path} has {shown} for {name}, expected {shape} as the model's settings "
                 "say: give the files of one model."
             )
-        return array.astype(np.float32).reshape(shape)
+        return read_file(self.path, lambda _: array.astype(np.float32)).reshape(shape)
+
+    def check_size(self, sizes: Mapping[str, Any]) -> None:
+        """Refuses sizes of a model that is larger than the file, before it is built."""
+        needed = parameter_count(sizes)
+        # Marian's files lack PAD.
+        if needed > 2 * sum(array.size for array in self.arrays.values()):
+            raise UserError(
+                f"{self.path} has fewer weights than the {needed:,} that the model's settings say: "
+                "give the files of one model."
+            )
 
     def check_names(self, known: Collection[str]) -> None:
         """Refuses weights that the model has no place for."""
@@ -286,7 +349,7 @@ def write_model_directory(
 
 
 def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str | None) -> None:
-    """Writes a model directory that says where its weights are from.
+    """Writes a model directory that says where its weights are from, and can be decoded.
 
     Args:
         folder: to write to.
@@ -297,6 +360,8 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
     folder.mkdir(exist_ok=True)
     model, subwords = imported.model, imported.text.write(folder)
     directory = write_model_directory(folder, model, subwords, imported.decoding, step=0)
+    # Values that decoding refuses are no reason to write a model that cannot be used.
+    read_settings(directory)
     checkpoint = f"{imported.weights}@{commit}" if commit else imported.weights
     ancestor = Ancestor(name, checkpoint, weights_hash(named_values(model)), {}, {})
     write_ancestry(directory.ancestry_json, [ancestor])

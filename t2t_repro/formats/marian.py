@@ -16,11 +16,8 @@ src/data/default_vocab.cpp and sentencepiece_vocab.cpp.
 
 import json
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -30,6 +27,7 @@ from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import read_at_most
 from t2t_repro.formats import imported
 from t2t_repro.formats.imported import ImportedModel, ImportedSide, SettingsFile, WeightsFile
 from t2t_repro.model.settings import OWN_SOURCE_EMBEDDING, LayerConfig, Normalization
@@ -97,6 +95,10 @@ _CONTROL_BYTES = {f"<0x{byte:02X}>" for byte in range(32)}
 
 _EOS, _UNK = "</s>", "<unk>"
 
+_MOST_YAML = 2**20
+# Anchors expand, tags name types, and Python does not print numbers of thousands of digits.
+_NOT_PLAIN = re.compile(rb"(?:^|[\s,[{:-])[&*!][\w!<]|\S{2000}")
+
 # PyYAML takes U+0085 and such for ends of lines, and refuses control characters.
 _UNREADABLE = [*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF]
 _STAND_IN = 0xF0000
@@ -106,7 +108,7 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
     """Reads a model that Marian trained; several if they are an ensemble.
 
     Args:
-        path: of a directory, a zip file, an .npz file or a decoder.yml.
+        path: of a directory, an .npz file or a decoder.yml; see `imported.model_files`.
         vocabularies: of source and target, or one for both; those of decoder.yml by default.
 
     Raises:
@@ -114,28 +116,15 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
             not one that `Transformer` can be.
     """
     models = []
-    with _unpacked(path) as place:
-        paths, texts, decoder = _find(place, vocabularies)
-        for path in paths:
-            file = MarianModel(path)
-            source, target = map(_read_side, ("source", "target"), texts, file.rows)
-            transformer = file.build({"source": source.ids, "target": target.ids})
-            decoding = _decoding(decoder, target.file.pieces, len(paths) > 1)
-            text = imported.ImportedText(source, target)
-            models.append(ImportedModel(transformer, text, decoding, path.name))
+    paths, texts, decoder = _find(path, vocabularies)
+    for path in paths:
+        file = MarianModel(path)
+        source, target = map(_read_side, ("source", "target"), texts, file.rows)
+        decoding = _decoding(decoder, target.file.pieces, len(paths) > 1)
+        transformer = file.build({"source": source.ids, "target": target.ids})
+        text = imported.ImportedText(source, target)
+        models.append(ImportedModel(transformer, text, decoding, path.name))
     return models
-
-
-@contextmanager
-def _unpacked(path: Path) -> Iterator[Path]:
-    """Yields a directory with what a zip file holds; any other path as it is."""
-    if path.suffix != ".zip":
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        imported.read_file(path, lambda archive: shutil.unpack_archive(archive, folder))
-        inside = [*Path(folder).iterdir()]
-        yield inside[0] if len(inside) == 1 and inside[0].is_dir() else Path(folder)
 
 
 def _find(
@@ -157,12 +146,15 @@ def _find(
         decoders = _single_match(folder, "decoder.yml", "*decoder.yml") if has_decoder else []
     else:
         decoders = [path]
-    read = (lambda file: _parse_yaml(file.read_bytes())) if decoders else (lambda _: {})
+    read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
     decoder = SettingsFile([*decoders, path][0], read)
     models = [path] if is_model else _paths_beside(folder, decoder.value("models", []))
     models = models or _single_match(folder, "model.npz", "*.npz")
-    texts = [*vocabularies] or _paths_beside(folder, decoder.value("vocabs", []))
-    texts = texts or _single_match(folder, "vocab.spm", "*vocab*")
+    texts = _paths_beside(folder, decoder.value("vocabs", []))
+    # Archives of 2021 name vocabularies that they have as the splitters of both sides.
+    if texts and not any(map(Path.exists, texts)):
+        texts = [*folder.glob("source.spm"), *folder.glob("target.spm")] or texts
+    texts = [*vocabularies] or texts or _single_match(folder, "vocab.spm", "*vocab*")
     return models, (texts[0], texts[-1]), decoder
 
 
@@ -170,7 +162,9 @@ def _single_match(folder: Path, name: str, pattern: str) -> list[Path]:
     """Returns the file of a name, or else the only one of a pattern."""
     if (file := folder / name).exists():
         return [file]
-    files = [file for file in sorted(folder.glob(pattern)) if ".optimizer." not in file.name]
+    files = [
+        file for file in sorted(folder.glob(pattern)) if not imported.NOT_A_MODEL.search(file.name)
+    ]
     if len(files) != 1:
         raise UserError(
             f"{folder} has {', '.join(file.name for file in files) or f'no {name}'}, expected one: "
@@ -180,10 +174,10 @@ def _single_match(folder: Path, name: str, pattern: str) -> list[Path]:
     return files
 
 
-def _paths_beside(folder: Path, names: Sequence[str]) -> list[Path]:
-    """Returns the files of these names, which may have lain in another directory."""
-    paths = [folder / name for name in names]
-    return [path if path.exists() else folder / path.name for path in paths]
+def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
+    """Returns the files of these names, which may have lain in another directory, or on Windows."""
+    paths = [folder / str(name) for name in names]
+    return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
 
 
 def _decoding(decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool) -> str:
@@ -196,12 +190,12 @@ def _decoding(decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool) -
     settings = {
         "Translator.search": "@MarianSearch()",
         "MarianSearch.beam_size": decoder.size("beam-size", 12),
-        "MarianSearch.length_penalty": float(decoder.value("normalize", 0.0)),
-        "MarianSearch.word_penalty": float(decoder.value("word-penalty", 0.0)),
+        "MarianSearch.length_penalty": decoder.value("normalize", 0.0),
+        "MarianSearch.word_penalty": decoder.value("word-penalty", 0.0),
         "Translator.max_extra_length": 0,
         "Translator.max_source_length": decoder.size("max-length", 1000),
         **({"Translator.ensemble": "@sum_log_probabilities"} if is_ensemble else {}),
-        "ImportedBehaviour.max_length_factor": float(decoder.value("max-length-factor", 3.0)),
+        "ImportedBehaviour.max_length_factor": decoder.value("max-length-factor", 3.0),
         "ImportedBehaviour.forbidden_ids": tuple(forbidden),
     }
     decoder.warn(_SETTINGS_WITHOUT_EFFECT)
@@ -259,7 +253,7 @@ def _read_sentencepiece(path: Path) -> SentencePieceProcessor:
 
 def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
     """Reads the id of every piece of a map or of lines, and the ids of EOS and UNK."""
-    text = path.read_bytes().decode()
+    text = read_at_most(path, 64 * _MOST_YAML).decode()
     if path.suffix in (".yml", ".yaml", ".json"):
         ids = _parse_map(text, path.suffix == ".json")
     else:
@@ -277,7 +271,7 @@ def _parse_map(text: str, is_json: bool) -> dict[str, int]:
         # Not safe_load, for which "on" is true, and not a word.
         content = yaml.load(hidden, loader)
     shown = {_STAND_IN + c: c for c in _UNREADABLE}
-    ids = {str(piece).translate(shown): int(number) for piece, number in content.items()}
+    ids = {str(piece).translate(shown): int(number) for piece, number in dict(content).items()}
     pieces = {number: piece for piece, number in ids.items()}
     for number, (name, of_nematus) in enumerate(((_EOS, "eos"), (_UNK, "UNK"))):
         # Ids 0 and 1 without a name, or with Nematus's.
@@ -302,6 +296,7 @@ class MarianModel:
         text = arrays.pop(_OPTIONS)
         options = SettingsFile(path, lambda _: _parse_yaml(text.tobytes()))
         self._arguments = arguments = _arguments(options)
+        self._file.check_size(arguments)
         target = arguments["vocab_size"] - 1
         self.rows = (arguments["source_vocab_size"] or target + 1) - 1, target
         if options.value("output-omit-bias"):
@@ -351,11 +346,13 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
     activation = options.one_of("transformer-ffn-activation", _ACTIVATIONS, "swish")
     softmax, source = (bool(options.value(f"tied-embeddings{end}")) for end in ("", "-src"))
     ties = "all" if options.value("tied-embeddings-all") else imported.TIED[source, softmax]
-    source_rows, target_rows = options.value("dim-vocabs", [])
+    rows = options.value("dim-vocabs", [])
+    if [*map(type, rows)] != [int, int]:
+        raise options.refused("dim-vocabs", "two sizes")
     return {
         # With a row for PAD.
-        "vocab_size": target_rows + 1,
-        "source_vocab_size": source_rows + 1 if ties in OWN_SOURCE_EMBEDDING else None,
+        "vocab_size": rows[1] + 1,
+        "source_vocab_size": rows[0] + 1 if ties in OWN_SOURCE_EMBEDDING else None,
         "num_layers": options.size("enc-depth", 1),
         "num_decoder_layers": options.size("dec-depth", 1),
         "config": LayerConfig(
@@ -392,10 +389,13 @@ def _read_npz(path: Path) -> dict[str, NDArray]:
     with np.load(path, allow_pickle=False) as arrays:
         # Other special members than the options are not of the model.
         names = [name for name in arrays.files if not name.startswith("special:")]
-        return {name: arrays[name] for name in [*names, _OPTIONS]}
+        members = arrays.zip.infolist()
+        imported.check_expanded(path, sum(member.file_size for member in members))
+        return {name: np.asarray(arrays[name]) for name in [*names, _OPTIONS]}
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:
     """Parses a map of options; zeros at the end, with which Marian pads, are left out."""
-    options: dict[str, Any] = yaml.safe_load(text.split(b"\0")[0])
-    return options
+    if len(text) > _MOST_YAML or _NOT_PLAIN.search(text):
+        raise ValueError("it has an anchor, a tag or a very long value, which no option has")
+    return dict(yaml.safe_load(text.split(b"\0")[0]) or {})

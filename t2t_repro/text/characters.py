@@ -9,8 +9,6 @@ The joiners U+200C and U+200D are not among them: they change letters and emoji.
 WITHOUT_INVISIBLE = str.maketrans("", "", INVISIBLE)
 """For `str.translate`."""
 
-_STRAY = "\ufffd"
-
 
 def visible(line: str) -> str:
     """Removes invisible characters, and then white space at the ends."""
@@ -20,5 +18,5 @@ def visible(line: str) -> str:
 
 def readable(text: str) -> str:
     """Removes U+FFFD, which stands for bytes of no character, and words of nothing else."""
-    words = [word for word in text.split(" ") if not word or word.strip(_STRAY)]
-    return " ".join(words).replace(_STRAY, "")
+    words = [word for word in text.split(" ") if not word or word.strip("\ufffd")]
+    return " ".join(words).replace("\ufffd", "")

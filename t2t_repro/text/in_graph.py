@@ -379,8 +379,7 @@ def visible(texts: tf.Tensor) -> tf.Tensor:
 
 def _readable(texts: tf.Tensor) -> tf.Tensor:
     """Removes U+FFFD from texts [batch], and words of nothing else."""
-    texts = tf.strings.regex_replace(texts, "( \ufffd+)+( |$)", r"\2")
-    return tf.strings.regex_replace(texts, "^\ufffd+ |\ufffd", "")
+    return tf.strings.regex_replace(texts, "^(\ufffd+ )+|( \ufffd+)+( |$)|\ufffd", r"\3")
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:

@@ -26,15 +26,9 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from t2t_repro.config.values import Count, Range, configurable
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
+from t2t_repro.text import subword_model as files
 from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
-from t2t_repro.text.subword_model import (
-    SHARED_SUBWORDS,
-    SOURCE_SUBWORDS,
-    TARGET_SUBWORDS,
-    SubwordModel,
-    open_pair,
-    open_subwords,
-)
+from t2t_repro.text.subword_model import SubwordModel, open_pair, open_subwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 CONTENT = "sha256"
@@ -254,8 +248,9 @@ class SubwordRecipes(NamedTuple):
     def files(self) -> dict[str, tuple[SubwordRecipe, tuple[int, ...]]]:
         """Returns the recipe of each file, and its sides: 0 for the source, 1 for the target."""
         if self.source is self.target:
-            return {SHARED_SUBWORDS: (self.target, (0, 1))}
-        return {SOURCE_SUBWORDS: (self.source, (0,)), TARGET_SUBWORDS: (self.target, (1,))}
+            return {files.SHARED_SUBWORDS: (self.target, (0, 1))}
+        source, target = (self.source, (0,)), (self.target, (1,))
+        return {files.SOURCE_SUBWORDS: source, files.TARGET_SUBWORDS: target}
 
     @property
     def has_own_source_ids(self) -> bool:

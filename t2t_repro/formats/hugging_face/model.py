@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import read_json
 from t2t_repro.formats import imported
 from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
 from t2t_repro.formats.imported import Ids, ImportedModel, ImportedText, SettingsFile, WeightsFile
@@ -28,6 +29,7 @@ from t2t_repro.runs.weights import LayerWeight
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
+_INDEX = f"{SAFETENSORS}.index.json"
 
 LOGITS_BIAS = "final_logits_bias"
 SHARED, SOFTMAX = "model.shared.weight", "lm_head.weight"
@@ -170,6 +172,7 @@ def read_hugging_face(directory: Path) -> ImportedModel:
     config = read_config(directory)
     text = config.family.read_text(directory)
     file = read_weights(directory)
+    file.check_size(config.model)
     d_model = config.model["config"].d_model
     positions = position_kind(file, config.positions, d_model, config.family.positions)
     model = Transformer(**config.model | {"positional_encoding": positions})
@@ -197,7 +200,7 @@ def read_hugging_face(directory: Path) -> ImportedModel:
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
     """Returns their row of each of our ids: those of pieces, then those without a piece."""
-    pad, eos, *_ = ids
+    pad, eos, *_ = ids.tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         raise UserError(
             f"{directory / CONFIG} has {count} ids, pad_token_id = {config.pad} and eos_token_id = "
@@ -259,7 +262,7 @@ def _single(ids: Any) -> Any:
 def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
     """Returns the ids that no translation has; phrases, and EOS, cannot be forbidden."""
     words = list(map(_single, generation.value("bad_words_ids", [])))
-    single = [word for word in words if word in range(rows) and word != eos]
+    single = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
     if others := [word for word in words if word not in single]:
         generation.ignored.append(f"bad_words_ids = {others}")
     return single
@@ -304,8 +307,8 @@ def their_name(weight: LayerWeight) -> str:
 
 
 def read_weights(directory: Path) -> WeightsFile:
-    """Reads a model.safetensors or tf_model.h5, by the names of PyTorch's model."""
-    for name, read in ((SAFETENSORS, load_file), (TF_WEIGHTS, _read_h5)):
+    """Reads safetensors, whole or in shards, or a tf_model.h5, by the names of PyTorch's model."""
+    for name, read in ((SAFETENSORS, load_file), (_INDEX, _read_shards), (TF_WEIGHTS, _read_h5)):
         if (path := directory / name).exists():
             return WeightsFile(path, read)
     imported.refuse_pointer(directory / "pytorch_model.bin")
@@ -318,12 +321,20 @@ def read_weights(directory: Path) -> WeightsFile:
     )
 
 
+def _read_shards(index: Path) -> dict[str, NDArray]:
+    """Reads the files beside it that an index names."""
+    names = {*dict(read_json(index)["weight_map"]).values()}
+    shards = [load_file(index.with_name(Path(name).name)) for name in sorted(names)]
+    return {name: weight for shard in shards for name, weight in shard.items()}
+
+
 def _read_h5(path: Path) -> dict[str, NDArray]:
     """Reads what `TFMarianMTModel.save_pretrained` wrote, in PyTorch's names and layout."""
     tensors: dict[str, NDArray] = {}
 
     def add(name: str, dataset: Any) -> None:
         if isinstance(dataset, h5py.Dataset):
+            imported.check_expanded(path, dataset.nbytes)
             *parts, last = name.split(":")[0].split("/")
             tensors[_pytorch_name(parts, last)] = dataset[()].T if last == "kernel" else dataset[()]
 
@@ -354,7 +365,7 @@ def position_kind(file: WeightsFile, length: int, d_model: int, kinds: Sequence[
     names = [name for name in POSITIONS if name in file.arrays]
     tables = [file.value(name, (length, d_model)) for name in names]
     for kind in kinds:
-        expected = _SINUSOIDS[kind](np.arange(length), d_model)
+        expected = _SINUSOIDS[kind](np.arange(length if tables else 0), d_model)
         fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind

@@ -56,9 +56,10 @@ def read_marian_text(directory: Path) -> ImportedText:
     for number, token in config.value("added_tokens_decoder", {}).items():
         if _content(token) != special_by_id.get(number):
             raise config.refused("added_tokens_decoder", f"only the special tokens {special_by_id}")
-    longest = config.value("model_max_length")
+    # Where there is no limit, transformers write 1e30.
+    longest = int(min(2**31, config.value("model_max_length", 1e30)))
     config.warn(_DESCRIPTIVE)
-    return ImportedText(**sides, max_length=longest and int(longest))
+    return ImportedText(**sides, max_length=longest)
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:

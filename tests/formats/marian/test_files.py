@@ -1,7 +1,12 @@
 """Models as Marian itself writes them: what they compute, their texts, files that do not fit."""
 
 import ast
+import shutil
+import tarfile
 import zipfile
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +16,7 @@ import yaml
 from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.settings import MarianSearch
 from t2t_repro.errors import UserError
+from t2t_repro.formats.imported import model_files, write_imported
 from t2t_repro.formats.marian import read_marian
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 from tests.commands import outcomes_of
@@ -96,7 +102,8 @@ def test_a_zip_a_directory_and_an_npz_are_the_same_model(tmp_path):
         for path in folder.iterdir():
             file.write(path, f"opus/{path.name}")
     ((one, _, search, _),) = read_marian(folder)
-    found = [*read_marian(archive), *read_marian(folder / "decoder.yml")]
+    with model_files(archive) as files:
+        found = [*read_marian(files), *read_marian(folder / "decoder.yml")]
     (folder / "decoder.yml").unlink()
     found += read_marian(folder) + read_marian(folder / "model.npz", [folder / "vocab.spm"])
     for other in found:
@@ -287,3 +294,79 @@ def test_damaged_files_are_one_line(kind, tmp_path):
     write(tmp_path)
     with pytest.raises(UserError, match=broken(tmp_path, kind)):
         read_marian(tmp_path)
+
+
+def bombs(folder, kind):
+    """Makes a model of small files that claim or become a large one."""
+    weights = write(folder)
+    options = OPTIONS | TIED | {"dim-vocabs": [len(weights["Wemb"])] * 2}
+    if kind == "aliases":
+        lists = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefghijklmnop"))
+        (folder / "decoder.yml").write_text(f"a: &a [x, x, x]\n{lists}")
+    elif kind == "zeros":
+        text = np.frombuffer(yaml.safe_dump(options).encode(), np.int8)
+        zeros = {"Wemb": np.zeros((10_000, 1000), np.float32), "special:model.yml": text}
+        np.savez_compressed(folder / "model.npz", **weights | zeros)
+    elif kind == "depth":
+        save(folder / "model.npz", weights, options | {"enc-depth": 10**9})
+    elif kind == "header":
+        shape = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n"
+        with zipfile.ZipFile(folder / "model.npz", "a") as file:
+            file.writestr("x.npy", b"\x93NUMPY\x01\x00" + bytes([len(shape), 0]) + shape)
+
+
+@pytest.mark.parametrize("kind", ["aliases", "zeros", "depth", "header"])
+def test_small_files_that_would_fill_the_memory_are_refused(kind, tmp_path):
+    bombs(tmp_path, kind)
+    with pytest.raises(UserError, match=r"decoder\.yml|model\.npz"):
+        read_marian(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), [None, "x"], {"a": 1}], ids=str)
+def test_no_value_of_any_type_is_more_than_one_line(value, tmp_path):
+    weights, options = write_changed(tmp_path, {})
+    decoder = yaml.safe_load((tmp_path / "decoder.yml").read_text())
+    for name in options:
+        save(tmp_path / "model.npz", weights, options | {name: value})
+        with suppress(UserError):
+            read_marian(tmp_path)
+    save(tmp_path / "model.npz", weights, options)
+    for name in [*decoder, "max-length", "max-length-factor", "weights"]:
+        (tmp_path / "decoder.yml").write_text(yaml.safe_dump(decoder | {name: value}))
+        with suppress(UserError):
+            read_marian(tmp_path)
+
+
+@pytest.mark.parametrize("search", [{"beam-size": 10**9}, {"normalize": float("nan")}])
+def test_a_search_that_decoding_refuses_is_refused_at_import(search, tmp_path):
+    write(tmp_path)
+    rewrite(tmp_path, **search)
+    with pytest.raises(UserError, match=r"beam_size|normalize"):
+        write_imported(tmp_path / "model", read_marian(tmp_path)[0], "made", None)
+
+
+@pytest.mark.parametrize("name", ["opus.zip", "opus.tar.gz"])
+def test_an_archive_is_read_for_its_model_alone(name, tmp_path):
+    write(tmp_path / "opus")
+    names = {path: f"a/b/{path.name}" for path in (tmp_path / "opus").iterdir()}
+    others = "__MACOSX/a/b/._model.npz", "../outside.npz", "a/b/model.npz.optimizer.npz"
+    model, is_zip = tmp_path / "opus" / "model.npz", name.endswith("zip")
+    made: Any = zipfile.ZipFile if is_zip else tarfile.open
+    with made(tmp_path / name, "w" if is_zip else "w:gz") as archive:
+        for path, inside in [*names.items(), *((model, other) for other in others)]:
+            (archive.write if is_zip else archive.add)(path, inside)
+    with model_files(tmp_path / name) as files:
+        assert len(read_marian(files)) == 1
+        assert {path.name for path in files.iterdir()} == {path.name for path in names}
+    assert not files.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["opus", name]
+
+
+def test_names_of_windows_and_missing_vocabularies_are_found(tmp_path):
+    write(tmp_path)
+    for side in ("source", "target"):
+        shutil.copy(tmp_path / "vocab.spm", tmp_path / f"{side}.spm")
+    (tmp_path / "vocab.spm").unlink()
+    rewrite(tmp_path, models=["C:\\me\\model.npz"], vocabs=["m.src.vocab", "m.trg.vocab"])
+    ((_, text, _, _),) = read_marian(tmp_path)
+    assert text.source.file.kind == text.target.file.kind == "sentencepiece"
