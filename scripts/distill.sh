@@ -61,16 +61,20 @@ END
 cmp -s "$runs/student.partial" "$runs/student.gin" || [ ! -e "$runs/student.gin" ] ||
     fail "$runs was begun with other arguments, see $runs/student.gin: give those, or another --runs."
 # Mistakes in it are reported before hours of translation; there are no translations to count yet.
-python - "$runs/student.partial" "$source" <<'END'
+python - "$runs/student.partial" "$source" "$gin_file" <<'END'
 import sys
 from t2t_repro import experiment
 from t2t_repro.command_line.program import run
+from t2t_repro.errors import UserError
 
-gin_file, source = sys.argv[1:]
+student, source, gin_file = sys.argv[1:]
 del sys.argv[1:]
 
 def main():
-    experiment.read(gin_file, [f"TextFilesCorpus.train = ('{source}', '{source}')"])
+    try:
+        experiment.read(student, [f"TextFilesCorpus.train = ('{source}', '{source}')"])
+    except UserError as error:
+        raise UserError(f"--gin_file={gin_file} is no student's: {error}") from error
 
 run(main)
 END
@@ -81,7 +85,7 @@ echo "== the teacher translates ($runs/translations.txt)"
 if [ ! -f "$runs/translations.txt" ]; then
     python -m t2t_repro.translate --model_dir="$teacher" --input="$source" --output="$runs/scored.txt" --scores
     # A fourth column marks what is cut off.
-    awk -F '\t' '{ print NF > 3 ? "" : $3 }' "$runs/scored.txt" > "$runs/translations.partial"
+    awk -F '\t' '{ print (NF > 3 ? "" : $3) }' "$runs/scored.txt" > "$runs/translations.partial"
     mv "$runs/translations.partial" "$runs/translations.txt"
 fi
 

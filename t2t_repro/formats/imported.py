@@ -50,7 +50,6 @@ TIED = {
 """`tied_embeddings` of whether source and target, and target and softmax, share a table."""
 
 _WHOLE = "a file of the model that is whole: copy it again"
-_NO_NUMBERS = ("nan", "inf", "-inf")
 _POINTER = b"version https://git-lfs"
 # What the libraries that read these files raise where one is damaged; RuntimeError and KeyError are
 # h5py's and SentencePiece's, IndexError is TensorFlow's. KeyError also is a name that a file lacks,
@@ -63,7 +62,7 @@ _DAMAGED = (
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 NOT_A_MODEL = re.compile(r"(^|[/\\])(__MACOSX|\.[^/\\])|\.optimizer\.")
-"""Members of an archive that are left in it: hidden ones, and those outside its folder."""
+"""Files that are no part of a model: hidden, outside an archive's folder, or an optimizer's."""
 
 
 def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE) -> Value:
@@ -100,8 +99,7 @@ def model_files(path: Path) -> Iterator[Path]:
         UserError: the archive cannot be used, or there are several models.
     """
     with tempfile.TemporaryDirectory() as folder:
-        is_archive = path.is_file() and path.name.endswith(_ARCHIVES)
-        if is_archive:
+        if is_archive := path.is_file() and path.name.endswith(_ARCHIVES):
             read_file(path, lambda archive: _unpack(archive, folder))
         try:
             yield _only_model(Path(folder) if is_archive else path)
@@ -166,7 +164,8 @@ class SettingsFile:
         if value is None:
             return default
         kind = (int, float) if isinstance(default, float) else type(default)
-        if default is not None and (not isinstance(value, kind) or str(value) in _NO_NUMBERS):
+        is_finite = str(value) not in ("nan", "inf", "-inf")
+        if default is not None and not (isinstance(value, kind) and is_finite):
             raise self.refused(name, f"a value like {default!r}")
         return value
 

@@ -162,9 +162,7 @@ def _single_match(folder: Path, name: str, pattern: str) -> list[Path]:
     """Returns the file of a name, or else the only one of a pattern."""
     if (file := folder / name).exists():
         return [file]
-    files = [
-        file for file in sorted(folder.glob(pattern)) if not imported.NOT_A_MODEL.search(file.name)
-    ]
+    files = [x for x in sorted(folder.glob(pattern)) if not imported.NOT_A_MODEL.search(x.name)]
     if len(files) != 1:
         raise UserError(
             f"{folder} has {', '.join(file.name for file in files) or f'no {name}'}, expected one: "

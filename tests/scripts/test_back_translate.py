@@ -32,6 +32,22 @@ def kill_and_run_again(script, arguments, folder, translations):
     return run_again.stdout.decode()
 
 
+def test_a_student_that_cannot_be_trained_is_refused_before_the_translation(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts" / "distill.sh", tmp_path / "scripts")
+    (tmp_path / "scripts/environment.sh").write_text(f"PATH={Path(sys.executable).parent}:$PATH\n")
+    for name in ("model.json", "text"):
+        (tmp_path / name).write_text("a\n")
+    # As of an imported teacher: no learning rate.
+    (tmp_path / "config.gin").write_text("Transformer.num_layers = 1\n")
+    arguments = ["--teacher=.", "--source=text", "--dev=text,text", "--runs=runs"]
+    command = ["bash", str(tmp_path / "scripts" / "distill.sh"), *arguments]
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    assert (run.returncode, b"learning_rate" in run.stderr) == (2, True)
+    assert not (tmp_path / "runs" / "student.gin").exists()
+
+
 @pytest.mark.slow
 def test_killed_runs_go_on_to_scored_models(tmp_path):
     write_experiment(tmp_path)

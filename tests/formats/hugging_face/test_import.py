@@ -1,5 +1,6 @@
 """Marian models of Hugging Face: what they compute, and files that do not fit."""
 
+import json
 import pickle
 
 import numpy as np
@@ -18,6 +19,7 @@ from t2t_repro.formats.hugging_face.model import (
     TARGET,
     read_hugging_face,
 )
+from t2t_repro.formats.imported import model_files
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import read_ancestry, weights_hash
 from t2t_repro.runs.weights import named_values
@@ -45,7 +47,7 @@ def test_logits_are_those_of_the_formulas(shares, ties, tmp_path):
     np.testing.assert_allclose(ours, expected[:, text.target.ids], atol=2e-5)
 
 
-@pytest.mark.parametrize("kind", ["h5", "bfloat16"])
+@pytest.mark.parametrize("kind", ["h5", "shards", "bfloat16"])
 def test_other_files_and_types_hold_the_same(kind, tmp_path):
     weights = write_marian_model(tmp_path)
     expected = read_hugging_face(tmp_path).model.get_weights()
@@ -53,6 +55,13 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
     if kind == "h5":
         path.unlink()
         write_h5(tmp_path / "tf_model.h5", weights)
+    elif kind == "shards":
+        path.unlink()
+        files = {name: f"{number % 2}.safetensors" for number, name in enumerate(weights)}
+        for file in ("0.safetensors", "1.safetensors"):
+            save_file({x: weights[x] for x in files if files[x] == file}, tmp_path / file)
+        index = tmp_path / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": files}))
     else:
         save_file({name: value.astype(bfloat16) for name, value in weights.items()}, path)
         expected = [value.astype(bfloat16) for value in expected]
@@ -189,6 +198,17 @@ def test_an_imported_directory_is_complete_and_says_where_it_is_from(tmp_path):
     assert translator.settings.search == BeamSearch(3, 0.5, power_penalty)
     assert translator.settings.imported.forbid_pad
     assert translator.max_source_length == 64
+
+
+def test_a_model_in_a_directory_is_found_or_both_are_named(tmp_path):
+    for step in (500, 1000):
+        write_marian_model(tmp_path / f"checkpoint-{step}")
+        (tmp_path / "tokenizer_config.json").write_text("{}")
+        if step == 500:
+            with model_files(tmp_path) as files:
+                assert files.name == "checkpoint-500"
+    with pytest.raises(UserError, match=r"checkpoint-1000, .*checkpoint-500"):
+        model_files(tmp_path).__enter__()
 
 
 def test_a_model_of_the_hub(tmp_path, monkeypatch):
