@@ -70,6 +70,9 @@ def test_killed_runs_go_on_to_scored_models(tmp_path):
 
     (tmp_path / "more.source").write_text("\n" + "word " * 300 + "\n" + "ant bee\n" * 9)
     translations = runs / "student" / "translations.txt"
+    # The teacher's own are all cut off, after so few steps, and would be dropped.
+    translations.parent.mkdir()
+    translations.write_text("\n\n" + "bee ant\n" * 9)
     arguments = ["--teacher=runs/forward/model", "--source=more.source", "--runs=runs/student", dev]
     printed = kill_and_run_again("distill.sh", arguments, tmp_path, translations)
     assert re.findall(r"(teacher|student), beam (\d): BLEU .* sentences/s", printed) == [
