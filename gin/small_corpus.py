@@ -21,7 +21,7 @@ def small_corpus(pairs: int) -> dict[str, Any]:
     1,000 updates.
 
     Args:
-        pairs: of sentences to train on, before cleaning.
+        pairs: of sentences to train on, after cleaning.
 
     Returns:
         bindings of the subwords, the model's sizes, dropout, the highest rate, the batches, the

@@ -33,8 +33,12 @@ def main() -> None:
     with directory.held("average"):
         average_weights(model, checkpoints.values())
         save_weights(model, directory.averaged, max(checkpoints))
-    steps = f"{min(checkpoints)} to {max(checkpoints)}"
-    logging.info(f"averaged {len(checkpoints)} checkpoints, steps {steps}: {directory.averaged}")
+    first, last = min(checkpoints), max(checkpoints)
+    count, asked = len(checkpoints), FLAGS.last
+    fewer = f" (there are no {asked}: --last={asked})" if count < asked else ""
+    logging.info(
+        f"averaged {count} checkpoints{fewer}, steps {first} to {last}, into {directory.averaged}"
+    )
 
 
 def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:

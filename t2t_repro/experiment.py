@@ -15,7 +15,8 @@ from t2t_repro.config import gin_files
 from t2t_repro.config.checks import check_bound
 from t2t_repro.config.values import short
 from t2t_repro.data import corpora
-from t2t_repro.data.preparation import Preparation, count_training_pairs
+from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.stages import count_training_pairs
 from t2t_repro.decoding import settings as decoding
 from t2t_repro.evaluation import paper_bleu, scores
 from t2t_repro.evaluation.scores import EvaluationSettings
@@ -60,7 +61,7 @@ def read(
     bound = configure(gin_file, params)
     if sized_by := gin_files.value_of("train", "sized_by"):
         check_bound(bound, [Preparation])
-        pairs = count_training_pairs(gin_files.value_of("prepare", "corpus"), data_dir)
+        pairs = count_training_pairs(Preparation(), data_dir)
         bound |= _bind_by_size(sized_by(pairs), bound, pairs)
     check_bound(bound, needed or _SETTINGS)
     return Experiment()
@@ -85,7 +86,7 @@ def _bind_by_size(
     Args:
         chosen: values by name.
         bound: names of what is bound already.
-        pairs: to train on, before cleaning.
+        pairs: to train on, after cleaning.
 
     Returns:
         what is bound now.
@@ -94,7 +95,7 @@ def _bind_by_size(
     for name, value in chosen.items():
         gin.bind_parameter(name, value)
     listed = ", ".join(f"{name} = {short(value)}" for name, value in chosen.items())
-    logging.info("%s pairs to train on decide what is not bound: %s", f"{pairs:,}", listed)
+    logging.info("%s pairs after cleaning decide what is not bound: %s", f"{pairs:,}", listed)
     if pairs < _FEW_PAIRS:
         better = "a model of more text that is trained on with these is better"
         logging.warning(f"{pairs:,} pairs are few: {better}; see docs/fine_tuning.md")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ REASONS = (
 ADDED = CAPITALS, WORDS = "variants_in_capitals", "variants_with_words"
 """Kinds of pairs that `prepare.variants` adds. They are counted among the kept ones too."""
 
+# Unicode's categories of control characters, marks of direction and the like, and spaces.
+_INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")
+
 # Most hashes in an array: 128 megabytes, and as much again while two arrays are merged.
 _LONGEST_RUN = 2**24
 
@@ -38,7 +42,7 @@ _MERGE_RATIO = 8
 @configurable()
 @dataclass(frozen=True)
 class Cleaning:
-    """The rules. A pair with an empty or blank side is always dropped.
+    """The rules. A pair with a side that is empty, or has no visible character, is always dropped.
 
     The length ratio is in characters. A German word may be four English ones, so a correct pair of
     short sentences may have a high ratio in words. A pair beyond 9 in characters (in words, the
@@ -63,10 +67,9 @@ class Cleaning:
 class CleaningReport(Counter[str]):
     """Counts of pairs: "kept", dropped for each of `REASONS`, and added for each of `ADDED`."""
 
-    def total_pairs(self) -> int:
-        """Returns the number of pairs that were cleaned; those that were added are not of them."""
-        # Added pairs are counted twice: by their kind, and as kept.
-        return self.total() - 2 * sum(self[kind] for kind in ADDED)
+    def clean_pairs(self) -> int:
+        """Returns the number of pairs that `Cleaning` kept, those that were added apart."""
+        return self["kept"] + self[REASONS[-1]] - sum(self[kind] for kind in ADDED)
 
     def describe(self) -> str:
         """Returns the counts in one line, such as "kept 9, duplicate 1"."""
@@ -168,7 +171,7 @@ def _squeeze(sentence: str) -> str:
 
 def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
     """Returns the reason why a pair of squeezed sentences has unfit lengths, or None."""
-    if not source or not target:
+    if _is_invisible(source) or _is_invisible(target):
         return "empty_side"
     if max(source.count(" "), target.count(" ")) >= rules.max_words:
         return "over_long"
@@ -179,6 +182,11 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
         if longer > rules.max_length_ratio * shorter:
             return "length_ratio"
     return None
+
+
+def _is_invisible(side: str) -> bool:
+    """Returns whether a side has only characters that subwords drop or take for a space."""
+    return all(category(one) in _INVISIBLE or one in "\N{REPLACEMENT CHARACTER}▁" for one in side)
 
 
 class SeenHashes:

@@ -105,11 +105,6 @@ def check_line_counts(counts: Mapping[str, int]) -> None:
         raise UserError(f"{received}; expected the same number: line n belongs to line n.")
 
 
-def count_lines(path: Path) -> int:
-    """Counts the lines of a file."""
-    return sum(1 for _ in read_lines(path))
-
-
 def identify(path: Path) -> dict[str, Any]:
     """Returns name, size and SHA-256 of a file: its content, in any folder."""
     if not path.is_file():

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.config.values import REQUIRED, Count, configurable
-from t2t_repro.data.cleaning import Cleaning, CleaningReport, Variants
-from t2t_repro.data.corpora.corpus import Corpus, read_pairs
+from t2t_repro.data.cleaning import Cleaning, Variants
+from t2t_repro.data.corpora.corpus import Corpus
 from t2t_repro.data.corpora.mixture import EpochMixture, Mixture, parts_of
 from t2t_repro.data.prepared import DIRECTORY, DOWNLOADS, PreparedData
 from t2t_repro.errors import UserError
@@ -111,28 +111,17 @@ class Preparation:
 
 
 def prepare_corpus(corpus: Corpus, data_dir: Path) -> None:
-    """Fetches and checks a corpus, unless the data are prepared.
-
-    Args:
-        corpus: source of the pairs.
-        data_dir: see `prepared`.
-    """
-    if not (data_dir / DIRECTORY).exists():
-        corpus.prepare(data_dir / DOWNLOADS)
-
-
-def count_training_pairs(corpus: Corpus, data_dir: Path) -> int:
-    """Counts the pairs to train on, before cleaning; the manifest of prepared data has the number.
+    """Fetches and checks a corpus; if the data are prepared, checks that its files are the same.
 
     Args:
         corpus: source of the pairs.
         data_dir: see `prepared`.
 
     Raises:
-        UserError: the corpus or the prepared data cannot be used.
+        UserError: the corpus cannot be used, or files have changed since the data were prepared.
     """
-    if (data_dir / DIRECTORY).exists():
-        return CleaningReport(PreparedData(data_dir / DIRECTORY).cleaning["train"]).total_pairs()
-    prepare_corpus(corpus, data_dir)
-    corpora, downloads = [part.corpus for part in parts_of(corpus)], data_dir / DOWNLOADS
-    return sum(1 for single in corpora for _ in read_pairs(single, "train", downloads))
+    directory = data_dir / DIRECTORY
+    if directory.exists():
+        PreparedData(directory).check_files(corpus)
+    else:
+        corpus.prepare(data_dir / DOWNLOADS)

@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 
 from t2t_repro.config.checks import differing_values
 from t2t_repro.data.cleaning import CleaningReport
-from t2t_repro.data.corpora.corpus import Pair
+from t2t_repro.data.corpora.corpus import Corpus, Pair
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json, write_json
@@ -138,6 +138,29 @@ class PreparedData:
         """
         return {name: part.in_store for name, part in self._corpora.get(split, {}).items()}
 
+    def check_files(self, corpus: Corpus) -> None:
+        """Raises a `UserError` if a corpus's files have changed since the data were prepared."""
+        before = [*_files(self.identity["corpus"])]
+        # A corpus without files may take long to describe itself.
+        now = [*_files(corpus.describe())] if before else []
+        old, new = (
+            {file["name"]: f"{file['bytes']:,} bytes" for file in files if file not in others}
+            for files, others in ((before, now), (now, before))
+        )
+        if old or new:
+            changed = (
+                f"{name}: {old.get(name, 'not there')} then, {new.get(name, 'not there')} now"
+                for name in old | new
+            )
+            data_dir = self.directory.parent
+            model_dir = data_dir.with_name("model")
+            raise UserError(
+                f"{self.directory} was made of other text ({'; '.join(changed)}): give the flags "
+                f"--data_dir={data_dir}_2 --model_dir={model_dir}_2, and, to train the model of "
+                f"{model_dir} further, --gin_param=\"train.init_from = '{model_dir}'\" (see "
+                "docs/fine_tuning.md); or put the earlier files back."
+            )
+
     def check_made_with(self, identity: dict[str, Any]) -> None:
         """Raises a `UserError` that names the settings with which other data were made."""
         existing = dict(self.identity)
@@ -168,6 +191,15 @@ class PreparedData:
             f"{self.directory / name} {problem}: give the --data_dir of the training run, copy "
             f"{self.directory} again, or delete it and run python -m t2t_repro.datagen."
         )
+
+
+def _files(described: Any) -> Iterator[dict[str, Any]]:
+    """Yields the files in the description of a corpus; see `identify`."""
+    if isinstance(described, dict) and "bytes" in described:
+        yield described
+    elif isinstance(described, dict | list):
+        for part in described.values() if isinstance(described, dict) else described:
+            yield from _files(part)
 
 
 class _CorpusPart(NamedTuple):

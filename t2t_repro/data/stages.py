@@ -9,7 +9,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -65,6 +65,22 @@ def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
     return data
 
 
+def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
+    """Counts the training pairs that remain after cleaning, whether data are prepared or not.
+
+    Args:
+        settings: of the preparation; those of the subwords do not matter.
+        data_dir: see `prepared`.
+
+    Raises:
+        UserError: the corpus or the prepared data cannot be used.
+    """
+    prepare_corpus(settings.corpus, data_dir)
+    if (data_dir / DIRECTORY).exists():
+        return CleaningReport(PreparedData(data_dir / DIRECTORY).cleaning["train"]).clean_pairs()
+    return Stages(replace(settings, variants=None), data_dir).count_clean_pairs()
+
+
 class Stages:
     """The stages of a preparation.
 
@@ -98,6 +114,13 @@ class Stages:
         self._result.rename(self._directory)
         shutil.rmtree(self._partial)
 
+    def count_clean_pairs(self) -> int:
+        """Counts the training pairs that remain after cleaning; writes nothing."""
+        reports: Reports = {}
+        pairs = sum(map(len, self._cleaned("train", reports)))
+        self._check_left("train", reports)
+        return pairs
+
     def _discard_other_data(self) -> None:
         """Deletes stages that were made with other settings."""
         path, identity = self._partial / "identity.json", self._settings.identity
@@ -116,14 +139,21 @@ class Stages:
             with naming(self._partial):
                 write_json(mark, make())
         reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
+        self._check_left(name.rpartition(".")[0], reports)
+        return reports
+
+    @staticmethod
+    def _check_left(split: str, reports: Reports) -> None:
+        """Raises a `UserError` if a corpus has no pairs left, with the main reason."""
         for corpus, report in reports.items():
             if not report["kept"]:
+                advice = "check the corpus, loosen Cleaning, or raise prepare.max_length"
+                if max(report, key=report.__getitem__, default="") == "held_out_overlap":
+                    advice = "its pairs are in the dev or test set: take other text for one of them"
                 raise UserError(
-                    f"the split {part_name(name.rpartition('.')[0], corpus)!r} has no sentence "
-                    f"pairs left ({report.describe()}), expected at least one: check the corpus, "
-                    "loosen Cleaning, or raise prepare.max_length."
+                    f"the split {part_name(split, corpus)!r} has no sentence pairs left "
+                    f"({report.describe()}), expected at least one: {advice}."
                 )
-        return reports
 
     def _write_text(self, split: str) -> Reports:
         """Cleans a split and writes its text."""

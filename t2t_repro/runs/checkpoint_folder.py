@@ -78,13 +78,16 @@ class CheckpointFolder:
                 )
 
     def last(self, count: int) -> dict[int, str]:
-        """Returns the paths of the last `count` checkpoints by their steps, oldest first."""
+        """Returns the paths of the last `count` checkpoints by their steps, oldest first.
+
+        All of them, if there are fewer.
+        """
         steps = self.trained()
-        self.check_whole(since=min(steps[-count:], default=0))
-        if not 1 <= count <= len(steps):
+        self.check_whole(since=steps[-count] if 0 < count <= len(steps) else -1)
+        if count < 1 or not steps:
             raise UserError(
                 f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}: "
-                "give --last between 1 and that, or train with a larger Checkpoints.keep."
+                "give --last=1 or more, or train first."
             )
         return {step: self.prefix(step) for step in steps[-count:]}
 

@@ -13,7 +13,7 @@ from t2t_repro.training.run_state import CorpusScores, DevScores
 from t2t_repro.training.settings import DevEvaluationSettings
 from t2t_repro.training.workers import Workers
 
-_SAMPLES = 5
+_SAMPLES, _PREVIEWED = 5, 3
 
 
 class _Part(NamedTuple):
@@ -68,25 +68,31 @@ class DevEvaluation:
         self._loss = HeldOutLoss(model, data.store("dev"))
         self._translator = translator
 
-    def share(self) -> Any:
+    def share(self, preview: bool = False) -> Any:
         """Computes this worker's share of the evaluation.
+
+        Args:
+            preview: whether only a few sentences are translated, and not scored.
 
         Returns:
             the translations of its sentences; of its batches, for each part, the summed nll in nats
             and the number of target tokens. JSON can hold them.
         """
         first, every = self._workers.index, self._workers.count
-        translations = self._translator.translate(self._source[first::every], first=None)
+        source = self._source[: _PREVIEWED if preview else None][first::every]
+        translations = self._translator.translate(source, first=None)
         sums = [self._loss.sums(first, every, part.in_store) for part in self._parts]
         return [best[0].text for best in translations], *zip(*sums, strict=True)
 
     def scores(self, shares: list[Any]) -> DevScores:
         """Returns the scores from the shares of all workers, in their order."""
         translations, *sums = zip(*shares, strict=True)
-        texts = [""] * len(self._source)
+        texts = [""] * sum(map(len, translations))
         for worker, of_worker in enumerate(translations):
             texts[worker :: len(shares)] = of_worker
         nll, tokens = ([sum(of_part) for of_part in zip(*each, strict=True)] for each in sums)
+        if len(texts) < len(self._source):
+            return DevScores(sum(nll) / sum(tokens), math.nan, self._samples(texts))
         score = self._score(texts, slice(None))
         corpora = [
             CorpusScores(part.name, nll[i] / tokens[i], self._score(texts, part.lines).value)
@@ -112,7 +118,7 @@ class DevEvaluation:
         table = ["| source | translation | reference |", "|---|---|---|"]
         for part in self._parts:
             columns = (side[part.lines][:of_each] for side in (self._source, texts, self._target))
-            for row in zip(*columns, strict=True):
+            for row in zip(*columns, strict=False):
                 cells = (cell.replace("\n", " ").replace("|", "¦") for cell in row)
                 table.append(f"| {' | '.join(cells)} |")
         return "\n".join(table)

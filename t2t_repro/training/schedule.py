@@ -1,5 +1,6 @@
 """The schedule of a run: steps, logging, dev evaluations, early stopping."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from t2t_repro.config.values import Count, configurable
@@ -15,6 +16,8 @@ class TrainingSchedule:
         steps: the last step of the run.
         log_every: how often scalars are logged.
         evaluate_every: how often the dev set is scored; it is scored after the last step too.
+        preview_at: after these updates three dev translations are logged, with the dev set's nll.
+            Nothing in the run depends on them.
         patience: the run ends after so many dev evaluations without a better one, or None.
         criterion: which dev evaluation is the best, for patience and best/: that of the best
             "score", by DevEvaluation.metric, or of the lowest "nll".
@@ -23,6 +26,7 @@ class TrainingSchedule:
     steps: Count = 100_000
     log_every: Count = 50
     evaluate_every: Count = 1000
+    preview_at: Sequence[Count] = (250, 500, 1000)
     patience: Count | None = None
     criterion: Criterion = "score"
 

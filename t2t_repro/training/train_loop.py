@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
-from t2t_repro.training.run_state import RunState
+from t2t_repro.training.run_state import DevScores, RunState
 from t2t_repro.training.schedule import TrainingSchedule
 from t2t_repro.training.signals import Interrupted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
@@ -92,6 +92,8 @@ class TrainLoop:
             state = state.after_update()
             if self.schedule.evaluates(state.step):
                 state = self._evaluate(state)
+            elif state.step in self.schedule.preview_at and (scores := self._scores(state, True)):
+                self.log.preview(state.step, scores)
             if state.step % self.checkpoints.settings.every_steps == 0:
                 self._save(state)
             if self._ends(state):
@@ -112,23 +114,28 @@ class TrainLoop:
             return None
 
     def _evaluate(self, state: RunState) -> RunState:
-        self._read_last_update()
         began = time.monotonic()
-        share = None
-        with self.log.evaluating(), self.step.average.in_place():
-            with contextlib.suppress(Interrupted), self._stop.interrupting():
-                share = self.evaluation.share()
-            shares = self.workers.gather(share)
-            if None in shares:
-                # There may be no time to finish: the run that goes on begins with it.
-                self._stop_at = state.step
-                return state.awaiting_evaluation()
-            scores = self.evaluation.scores(shares)
+        if not (scores := self._scores(state)):
+            # There may be no time to finish: the run that goes on begins with it.
+            return state.awaiting_evaluation()
         self.log.evaluation(state.step, scores, time.monotonic() - began)
         evaluated = state.after_evaluation(scores, self.schedule.criterion)
         if not evaluated.stale:
             self.checkpoints.save_best(evaluated)
         return evaluated
+
+    def _scores(self, state: RunState, preview: bool = False) -> DevScores | None:
+        """Scores the dev set, as `DevEvaluation`; None if a signal ends the run meanwhile."""
+        self._read_last_update()
+        share = None
+        with self.log.evaluating(), self.step.average.in_place():
+            with contextlib.suppress(Interrupted), self._stop.interrupting():
+                share = self.evaluation.share(preview)
+            shares = self.workers.gather(share)
+            if None not in shares:
+                return self.evaluation.scores(shares)
+            self._stop_at = state.step
+            return None
 
     def _save(self, state: RunState) -> None:
         self._read_last_update()

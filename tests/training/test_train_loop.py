@@ -110,7 +110,7 @@ class Run:
         self.batches = batches
         self.stopped_by = None
 
-    def share(self):
+    def share(self, preview=False):
         self.evaluated.append(float(self.model.trainable_variables[0].numpy().ravel()[0]))
         return next(self._scores)
 
@@ -240,7 +240,7 @@ def test_an_evaluation_that_a_signal_interrupts_is_made_by_the_run_that_goes_on(
     first = Run(tmp_path / "cut", CountingStep(), batches, 6, scores[: at // 2 - 1], schedule)
     take_share = first.share
 
-    def share():
+    def share(preview=False):
         updates = int(first.optimizer.iterations.numpy())
         return send(signal.SIGTERM)() if updates == at else take_share()
 
