@@ -43,7 +43,7 @@ EARLY = {
         ["--translations=one", "--reference=one", "--reference=two"],
         "--reference=two has 2 lines",
     ),
-    "too few checkpoints": ("average", [MODEL, "--last=2"], "--last"),
+    "too few checkpoints": ("average", [MODEL, "--last=0"], "--last"),
     "no data": ("evaluate", [MODEL], "data"),
     "no model to serve": ("serve", ["--model_dir=nowhere", "--rest_port=0"], "nowhere"),
     "no server": ("client", ["--server=127.0.0.1:1"], "--server=127.0.0.1:1"),

@@ -37,6 +37,12 @@ def test_ratio_is_in_characters_inclusive_and_symmetric():
     assert run(pairs) == (pairs[:3], {"kept": 3, "length_ratio": 1})
 
 
+@pytest.mark.parametrize("side", ["\x01\x02", "\u200b \ufeff", "\u00ad", "\ufffd", "▁"])
+def test_a_side_of_which_subwords_see_nothing_is_empty(side):
+    pairs = [(side, "Auto"), ("car", side), (f"a{side}", "\U0001f6b2")]
+    assert run(pairs) == (pairs[2:], {"kept": 1, "empty_side": 2})
+
+
 def test_duplicates_are_equal_pairs_up_to_white_space_and_the_first_is_kept_as_it_is():
     pairs = [(" a  b", "c"), ("a b", "c "), ("a b", "C"), ("a", "b c"), ("a b", "c")]
     kept, report = run(pairs)

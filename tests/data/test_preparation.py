@@ -10,7 +10,7 @@ import pytest
 from t2t_repro.data import prepared, stages
 from t2t_repro.data.cleaning import REASONS, Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
-from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.preparation import Preparation, prepare_corpus
 from t2t_repro.data.prepared import CleanText
 from t2t_repro.data.stages import prepare
 from t2t_repro.errors import UserError
@@ -228,6 +228,33 @@ def test_settings_that_leave_nothing_leave_no_data(repetitive, tmp_path):
     with pytest.raises(UserError, match=r"'train' has no .*over long subwords 1.*max_length"):
         prepare(dataclasses.replace(repetitive, max_length=2), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".prepared.partial"]
+
+
+def test_pairs_that_are_all_in_the_dev_set_are_the_reason_that_is_given(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(9, 2), dev=pairs_of(9, 2))
+    for use in (prepare, stages.count_training_pairs):
+        with pytest.raises(UserError, match=r"'train' has no .*in the dev or test set"):
+            use(Preparation(corpus, subwords=SUBWORDS), tmp_path / "data")
+
+
+@pytest.mark.parametrize("new_file", [False, True])
+def test_text_that_has_grown_is_named_by_file_and_size(tmp_path, new_file):
+    pairs = pairs_of(60, 1)
+    corpus = corpus_of(tmp_path, pairs[:40])
+    prepare(Preparation(corpus, subwords=SUBWORDS), tmp_path / "run" / "data")
+    sizes = [(tmp_path / "train.en").stat().st_size]
+    if new_file:
+        more = write_pairs(tmp_path, "more", pairs[40:])
+        corpus = TextFilesCorpus([write_pairs(tmp_path, "train", pairs[:40]), more], more)
+    else:
+        corpus = corpus_of(tmp_path, pairs)
+        sizes.append((tmp_path / "train.en").stat().st_size)
+    # Without the settings of the subwords, which TensorFlow may be needed for.
+    with pytest.raises(UserError) as caught:
+        prepare_corpus(corpus, tmp_path / "run" / "data")
+    words = ["more.en: not there then"] if new_file else [f"{size:,} bytes" for size in sizes]
+    words += [f"train.init_from = '{tmp_path}/run/model'", f"--data_dir={tmp_path}/run/data_2"]
+    assert all(word in str(caught.value) for word in words)
 
 
 def test_two_processes_that_prepare_the_same_wait_for_each_other(repetitive, whole, tmp_path):

@@ -119,6 +119,23 @@ def test_every_corpus_of_a_mixture_is_scored_by_itself_too(evaluation, data, mix
     assert few.samples.splitlines() == lines[:4]
 
 
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_preview_translates_three_sentences_and_has_the_nll_of_all(evaluation, data, count):
+    twice = SimpleNamespace(**vars(data) | {"text": lambda split: (SOURCE * 2, TARGET * 2)})
+    workers: list[Any] = [
+        SimpleNamespace(index=i, count=count, is_chief=i == 0) for i in range(count)
+    ]
+    evaluations = [evaluation(twice, one) for one in workers]
+    shares = [json.loads(json.dumps(one.share(preview=True))) for one in evaluations]
+    assert sorted(line for share in shares for line in share[0]) == sorted(SOURCE)
+    preview = evaluations[0].scores(shares)
+    assert preview.nll == pytest.approx(scores(evaluation()).nll, rel=1e-6)
+    assert preview.samples.splitlines()[2:] == [
+        f"| {source} | {source} | {target} |"
+        for source, target in zip(SOURCE, TARGET, strict=True)
+    ]
+
+
 def test_workers_that_share_the_dev_set_have_the_scores_of_one(evaluation, mixed):
     """Even more of them than sentences."""
     count = len(SOURCE) + 1

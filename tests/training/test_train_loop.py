@@ -116,7 +116,7 @@ class Run:
 
     def scores(self, shares):
         nll, bleu = shares[0]
-        return DevScores(nll, bleu, "| a |")
+        return DevScores(nll, bleu, "| a |\n|---|\n| b |")
 
     def go(self):
         state, evaluation = self.checkpoints.restore(), cast(Any, self)
@@ -256,6 +256,25 @@ def test_an_evaluation_that_a_signal_interrupts_is_made_by_the_run_that_goes_on(
     for name in ("dev/nll", "dev/bleu", "train/loss", "train/padding_share"):
         whole, cut = (curve(tmp_path / run / "tensorboard", name) for run in ("whole", "cut"))
         assert whole == cut
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_previews_are_logged_and_change_nothing(tmp_path, batches, caplog, monkeypatch, stopped):
+    """A signal ends the run within one, too."""
+    scores = [(4.0, 10.0)]
+    plain = Run(tmp_path / "plain", CountingStep(), batches, 4, scores).go()
+    schedule = {"preview_at": (2, 4)}
+    run = Run(tmp_path / "previews", CountingStep(), batches, 4, [(5.0, 0.0), *scores], schedule)
+    if stopped:
+        monkeypatch.setattr(run, "share", lambda preview=False: send(signal.SIGTERM)())
+        assert run.go() == RunState(step=2, batch=2)
+        run = Run(tmp_path / "previews", CountingStep(), batches, 4, scores, schedule)
+    with caplog.at_level("INFO", logger="absl"):
+        assert run.go() == plain
+    curves = [(4, 4.0)] if stopped else [(2, 5.0), (4, 4.0)]
+    assert curve(tmp_path / "previews" / "tensorboard", "dev/nll") == curves
+    shown = [line.split(":")[0] for line in caplog.messages if line.endswith("| b |")]
+    assert shown == [f"step {step}" for step, _ in curves]
 
 
 def test_a_run_goes_through_the_plan(tmp_path, batches):

@@ -41,6 +41,9 @@ def test_misaligned_files_are_refused(tmp_path, dev):
         ("x.tsv", b"a\tb\na b\n", r"x\.tsv, line 2: 1 tab-separated columns, expected 2"),
         ("x.tsv", b"a\tb\rc\td\r", r"x\.tsv ends its lines with CR alone"),
         ("x.tsv", b" \tb\na\t\xc2\xa0\n\t\n", r"x\.tsv: no line has text"),
+        ("x.tsv", b'<?xml version="1.0"?>\n<tmx>', r"x\.tsv is TMX or other XML"),
+        ("x.tsv", b'\xef\xbb\xbf[\n{"en": "a"}]\n', r"x\.tsv is JSON"),
+        ("x.csv.gz", b"a,b\n", r"x\.csv\.gz is CSV"),
         ("x.tsv", b"PK\x03\x04" + bytes(9), r"x\.tsv is a zip archive or a document: unzip"),
         ("x.gz", bytes(257) + b"ustar", r"x\.gz is a tar archive"),
         ("x.bz2", "\ufeffa\tb\n".encode("utf-16-le"), r"x\.bz2 is UTF-16: iconv"),
@@ -55,6 +58,40 @@ def test_unusable_content_is_one_line_with_file_and_line(tmp_path, dev, name, co
 
     with pytest.raises(UserError, match=message):
         use()
+
+
+def test_files_of_two_columns_are_not_the_sides_of_a_pair(tmp_path, dev):
+    (tmp_path / "link.tsv").symlink_to(dev)
+    for pair, message in {
+        (dev, write(tmp_path / "e.tsv", "e\tE\n")): r"dev\.tsv, line 1: 2 .*expected 1",
+        (dev, str(tmp_path / "link.tsv")): "different files",
+        (write(tmp_path / "a.en", "a\n"), write(tmp_path / "a.csv", "a,b\n")): "a.csv is CSV",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            TextFilesCorpus(dev, pair).prepare(tmp_path)
+    # A stray tab in a long text is white space.
+    for side in ("en", "de"):
+        write(tmp_path / f"long.{side}", "a\n" * 2000 + "b\tb\n")
+    long = str(tmp_path / "long.en"), str(tmp_path / "long.de")
+    TextFilesCorpus(long, dev).prepare(tmp_path)
+    assert [*TextFilesCorpus(long, dev).read("train", tmp_path)][-1] == ("b\tb", "b\tb")
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("the dog runs over {} fields", "der Hund rennt über {} Felder"), ("那只狗跑过{}片田", "The dog")],
+)
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_sides_that_one_split_has_in_another_order_are_named(
+    tmp_path, caplog, source, target, exchanged
+):
+    def rows(first: int, last: int, *sides: str) -> str:
+        lines = ("\t".join(side.format(i) for side in sides) for i in range(first, last))
+        return write(tmp_path / f"{first}.tsv", "\n".join(lines))
+
+    sides = (target, source) if exchanged else (source, target)
+    TextFilesCorpus(rows(0, 50, source, target), rows(50, 59, *sides)).prepare(tmp_path)
+    assert ["50.tsv" in line for line in caplog.messages] == [True] * exchanged
 
 
 @pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
