@@ -29,9 +29,6 @@ REASONS = (
 ADDED = CAPITALS, WORDS = "variants_in_capitals", "variants_with_words"
 """Kinds of pairs that `prepare.variants` adds. They are counted among the kept ones too."""
 
-# Unicode's categories of control characters, marks of direction and the like, and spaces.
-_INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")
-
 # Most hashes in an array: 128 megabytes, and as much again while two arrays are merged.
 _LONGEST_RUN = 2**24
 
@@ -186,7 +183,7 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
 
 def _is_invisible(side: str) -> bool:
     """Returns whether a side has only characters that subwords drop or take for a space."""
-    return all(category(one) in _INVISIBLE or one in "\N{REPLACEMENT CHARACTER}▁" for one in side)
+    return all(category(one) in ("Cc", "Cf", "Zl", "Zp", "Zs") or one in "\ufffd▁" for one in side)
 
 
 class SeenHashes:

@@ -120,8 +120,8 @@ def prepare_corpus(corpus: Corpus, data_dir: Path) -> None:
     Raises:
         UserError: the corpus cannot be used, or files have changed since the data were prepared.
     """
-    directory = data_dir / DIRECTORY
-    if directory.exists():
-        PreparedData(directory).check_files(corpus)
+    if (data_dir / DIRECTORY).exists():
+        data = PreparedData(data_dir / DIRECTORY)
+        data.check_made_with(data.identity | {"corpus": corpus.describe()})
     else:
         corpus.prepare(data_dir / DOWNLOADS)

@@ -14,6 +14,7 @@
 """
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from typing import IO, Any, NamedTuple
 
 from t2t_repro.config.checks import differing_values
 from t2t_repro.data.cleaning import CleaningReport
-from t2t_repro.data.corpora.corpus import Corpus, Pair
+from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json, write_json
@@ -138,29 +139,6 @@ class PreparedData:
         """
         return {name: part.in_store for name, part in self._corpora.get(split, {}).items()}
 
-    def check_files(self, corpus: Corpus) -> None:
-        """Raises a `UserError` if a corpus's files have changed since the data were prepared."""
-        before = [*_files(self.identity["corpus"])]
-        # A corpus without files may take long to describe itself.
-        now = [*_files(corpus.describe())] if before else []
-        old, new = (
-            {file["name"]: f"{file['bytes']:,} bytes" for file in files if file not in others}
-            for files, others in ((before, now), (now, before))
-        )
-        if old or new:
-            changed = (
-                f"{name}: {old.get(name, 'not there')} then, {new.get(name, 'not there')} now"
-                for name in old | new
-            )
-            data_dir = self.directory.parent
-            model_dir = data_dir.with_name("model")
-            raise UserError(
-                f"{self.directory} was made of other text ({'; '.join(changed)}): give the flags "
-                f"--data_dir={data_dir}_2 --model_dir={model_dir}_2, and, to train the model of "
-                f"{model_dir} further, --gin_param=\"train.init_from = '{model_dir}'\" (see "
-                "docs/fine_tuning.md); or put the earlier files back."
-            )
-
     def check_made_with(self, identity: dict[str, Any]) -> None:
         """Raises a `UserError` that names the settings with which other data were made."""
         existing = dict(self.identity)
@@ -169,10 +147,15 @@ class PreparedData:
                 # ExistingSubwords may be those that were trained for these data.
                 content = model.model_path.read_bytes()
                 existing[name] = {CONTENT: hashlib.sha256(content).hexdigest()}
-        if differing := differing_values(existing, identity):
+        if differing := differing_values(*map(_with_files_in_words, (existing, identity))):
+            data_dir = self.directory.parent
+            # Where the trainer puts the model, if its directory is not given.
+            model_dir = data_dir.with_name(data_dir.name.replace("data", "model"))
             raise UserError(
-                f"{self.directory} was made with {'; '.join(differing)}: give another --data_dir, "
-                "or delete that directory."
+                f"{self.directory} was made with {'; '.join(differing)}: give --data_dir={data_dir}"
+                f"_2 --model_dir={model_dir}_2, and, to train the model of {model_dir} further, "
+                f"--gin_param=\"train.init_from = '{model_dir}'\" (see docs/fine_tuning.md); or, "
+                f"without a model yet, delete {self.directory}."
             )
 
     def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
@@ -193,13 +176,14 @@ class PreparedData:
         )
 
 
-def _files(described: Any) -> Iterator[dict[str, Any]]:
-    """Yields the files in the description of a corpus; see `identify`."""
-    if isinstance(described, dict) and "bytes" in described:
-        yield described
-    elif isinstance(described, dict | list):
-        for part in described.values() if isinstance(described, dict) else described:
-            yield from _files(part)
+def _with_files_in_words(described: Any) -> Any:
+    """Returns JSON values in which one text describes each file; see `identify`."""
+
+    def in_words(value: dict[str, Any]) -> Any:
+        text = "{name}, {bytes:,} bytes, {sha256:.6}"
+        return text.format(**value) if "bytes" in value else value
+
+    return json.loads(json.dumps(described), object_hook=in_words)
 
 
 class _CorpusPart(NamedTuple):

@@ -78,7 +78,11 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
     prepare_corpus(settings.corpus, data_dir)
     if (data_dir / DIRECTORY).exists():
         return CleaningReport(PreparedData(data_dir / DIRECTORY).cleaning["train"]).clean_pairs()
-    return Stages(replace(settings, variants=None), data_dir).count_clean_pairs()
+    reports: Reports = {}
+    blocks = Stages(replace(settings, variants=None), data_dir).clean_text("train", reports)
+    pairs = sum(map(len, blocks))
+    _check_left("train", reports)
+    return pairs
 
 
 class Stages:
@@ -114,13 +118,6 @@ class Stages:
         self._result.rename(self._directory)
         shutil.rmtree(self._partial)
 
-    def count_clean_pairs(self) -> int:
-        """Counts the training pairs that remain after cleaning; writes nothing."""
-        reports: Reports = {}
-        pairs = sum(map(len, self._cleaned("train", reports)))
-        self._check_left("train", reports)
-        return pairs
-
     def _discard_other_data(self) -> None:
         """Deletes stages that were made with other settings."""
         path, identity = self._partial / "identity.json", self._settings.identity
@@ -139,29 +136,16 @@ class Stages:
             with naming(self._partial):
                 write_json(mark, make())
         reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
-        self._check_left(name.rpartition(".")[0], reports)
+        _check_left(name.rpartition(".")[0], reports)
         return reports
-
-    @staticmethod
-    def _check_left(split: str, reports: Reports) -> None:
-        """Raises a `UserError` if a corpus has no pairs left, with the main reason."""
-        for corpus, report in reports.items():
-            if not report["kept"]:
-                advice = "check the corpus, loosen Cleaning, or raise prepare.max_length"
-                if max(report, key=report.__getitem__, default="") == "held_out_overlap":
-                    advice = "its pairs are in the dev or test set: take other text for one of them"
-                raise UserError(
-                    f"the split {part_name(split, corpus)!r} has no sentence pairs left "
-                    f"({report.describe()}), expected at least one: {advice}."
-                )
 
     def _write_text(self, split: str) -> Reports:
         """Cleans a split and writes its text."""
         reports: Reports = {}
-        CleanText(self._result, split).write(self._cleaned(split, reports))
+        CleanText(self._result, split).write(self.clean_text(split, reports))
         return reports
 
-    def _cleaned(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
+    def clean_text(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
         """Yields the text of a split in blocks, with variants and tags, and adds to the reports."""
         variants, number = self._settings.variants if split == "train" else None, 0
         parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
@@ -230,6 +214,19 @@ class Stages:
             number = f"{sum(counts.values()):,} {side} lines"
             logging.info(f"data: {split}: the subwords change {number}, e.g. {min(counts)}")
         return reports
+
+
+def _check_left(split: str, reports: Reports) -> None:
+    """Raises a `UserError` with the main reason if a corpus has no pairs left."""
+    for corpus, report in reports.items():
+        if not report["kept"]:
+            advice = "check the corpus, loosen Cleaning, or raise prepare.max_length"
+            if max(report, key=report.__getitem__, default="") == "held_out_overlap":
+                advice = "these pairs are in the dev or test set: take other text for one of them"
+            raise UserError(
+                f"the split {part_name(split, corpus)!r} has no sentence pairs left "
+                f"({report.describe()}), expected at least one: {advice}."
+            )
 
 
 @dataclass

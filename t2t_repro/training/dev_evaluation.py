@@ -72,7 +72,7 @@ class DevEvaluation:
         """Computes this worker's share of the evaluation.
 
         Args:
-            preview: whether only a few sentences are translated, and not scored.
+            preview: whether only the first three sentences are translated.
 
         Returns:
             the translations of its sentences; of its batches, for each part, the summed nll in nats
@@ -91,19 +91,18 @@ class DevEvaluation:
         for worker, of_worker in enumerate(translations):
             texts[worker :: len(shares)] = of_worker
         nll, tokens = ([sum(of_part) for of_part in zip(*each, strict=True)] for each in sums)
-        if len(texts) < len(self._source):
-            return DevScores(sum(nll) / sum(tokens), math.nan, self._samples(texts))
-        score = self._score(texts, slice(None))
+        is_preview = len(texts) < len(self._source)
+        score = self._score(texts, slice(len(texts)))
         corpora = [
             CorpusScores(part.name, nll[i] / tokens[i], self._score(texts, part.lines).value)
             for i, part in enumerate(self._parts)
-            if part.name
+            if part.name and not is_preview
         ]
         return DevScores(
             nll=sum(nll) / sum(tokens),
             score=score.value,
             samples=self._samples(texts),
-            metric=score.name,
+            metric=f"{score.name} of {len(texts)} sentences" if is_preview else score.name,
             images=self._draw() if self._workers.is_chief else [],
             higher_is_better=score.higher_is_better,
             corpora=corpora,

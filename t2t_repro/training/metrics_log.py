@@ -183,25 +183,12 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         of_dev = {f"val_{name}": value for name, value in values.items()}
         self._callbacks.on_epoch_end(step - 1, self._last | of_dev)
         self._scalars("dev", values | {"perplexity": perplexity}, step)
-        self._samples(step, scores.samples)
+        self.text("dev/translations", scores.samples, step)
+        if step in self._schedule.preview_at:
+            logging.info(f"step {step}: dev translations\n{scores.samples}")
         with self._writing():
             for name, pixels in scores.images:
                 tf.summary.image(f"dev/{name}", pixels[None], step=step)
-
-    def preview(self, step: int, scores: DevScores) -> None:
-        """Reports the nll of the dev set, and some translations, after update `step`."""
-        perplexity = _perplexity(scores.nll)
-        logging.info(f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}")
-        self._scalars("dev", {"nll": scores.nll, "perplexity": perplexity}, step)
-        self._samples(step, scores.samples)
-
-    def _samples(self, step: int, table: str) -> None:
-        """Shows translations in TensorBoard, and some of them in the log if the schedule asks."""
-        self.text("dev/translations", table, step)
-        if step in self._schedule.preview_at:
-            names, _, *rows = table.splitlines()
-            for row in (names, *rows[:3]):
-                logging.info(f"step {step}: {row}")
 
     def _scalars(self, part: str, values: Mapping[str, float | tf.Tensor], step: int) -> None:
         with self._writing():

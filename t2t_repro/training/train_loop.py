@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
-from t2t_repro.training.run_state import DevScores, RunState
+from t2t_repro.training.run_state import RunState
 from t2t_repro.training.schedule import TrainingSchedule
 from t2t_repro.training.signals import Interrupted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
@@ -92,8 +92,8 @@ class TrainLoop:
             state = state.after_update()
             if self.schedule.evaluates(state.step):
                 state = self._evaluate(state)
-            elif state.step in self.schedule.preview_at and (scores := self._scores(state, True)):
-                self.log.preview(state.step, scores)
+            elif state.step in self.schedule.preview_at:
+                self._evaluate(state, preview=True)
             if state.step % self.checkpoints.settings.every_steps == 0:
                 self._save(state)
             if self._ends(state):
@@ -113,29 +113,25 @@ class TrainLoop:
                 raise
             return None
 
-    def _evaluate(self, state: RunState) -> RunState:
-        began = time.monotonic()
-        if not (scores := self._scores(state)):
-            # There may be no time to finish: the run that goes on begins with it.
-            return state.awaiting_evaluation()
-        self.log.evaluation(state.step, scores, time.monotonic() - began)
-        evaluated = state.after_evaluation(scores, self.schedule.criterion)
-        if not evaluated.stale:
-            self.checkpoints.save_best(evaluated)
-        return evaluated
-
-    def _scores(self, state: RunState, preview: bool = False) -> DevScores | None:
-        """Scores the dev set, as `DevEvaluation`; None if a signal ends the run meanwhile."""
+    def _evaluate(self, state: RunState, preview: bool = False) -> RunState:
+        """Scores the dev set, and returns the state after it; a preview changes nothing."""
         self._read_last_update()
+        began = time.monotonic()
         share = None
         with self.log.evaluating(), self.step.average.in_place():
             with contextlib.suppress(Interrupted), self._stop.interrupting():
                 share = self.evaluation.share(preview)
             shares = self.workers.gather(share)
-            if None not in shares:
-                return self.evaluation.scores(shares)
-            self._stop_at = state.step
-            return None
+            if None in shares:
+                # There may be no time to finish: the run that goes on begins with it.
+                self._stop_at = state.step
+                return state.awaiting_evaluation()
+            scores = self.evaluation.scores(shares)
+        self.log.evaluation(state.step, scores, time.monotonic() - began)
+        evaluated = state.after_evaluation(scores, self.schedule.criterion)
+        if not evaluated.stale and not preview:
+            self.checkpoints.save_best(evaluated)
+        return evaluated
 
     def _save(self, state: RunState) -> None:
         self._read_last_update()
@@ -163,11 +159,9 @@ class TrainLoop:
         self.log.update(step, result, tokens, capacity)
 
     def _ends(self, state: RunState) -> bool:
-        return self.schedule.is_over(state) or self._is_stopped(state)
-
-    def _is_stopped(self, state: RunState) -> bool:
-        """Returns whether signals end the run here: several workers end after the same update."""
-        return self._stop() if self.workers.count == 1 else state.step >= self._stop_at
+        """Returns whether the run is over, or stopped: several workers after the same update."""
+        is_stopped = self._stop() if self.workers.count == 1 else state.step >= self._stop_at
+        return is_stopped or self.schedule.is_over(state)
 
     def _log_end(self, state: RunState) -> None:
         if self.schedule.is_out_of_patience(state):

@@ -252,7 +252,7 @@ def test_text_that_has_grown_is_named_by_file_and_size(tmp_path, new_file):
     # Without the settings of the subwords, which TensorFlow may be needed for.
     with pytest.raises(UserError) as caught:
         prepare_corpus(corpus, tmp_path / "run" / "data")
-    words = ["more.en: not there then"] if new_file else [f"{size:,} bytes" for size in sizes]
+    words = ["more.en, "] if new_file else [f"'train.en, {size:,} bytes" for size in sizes]
     words += [f"train.init_from = '{tmp_path}/run/model'", f"--data_dir={tmp_path}/run/data_2"]
     assert all(word in str(caught.value) for word in words)
 

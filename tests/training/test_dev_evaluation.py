@@ -130,9 +130,10 @@ def test_a_preview_translates_three_sentences_and_has_the_nll_of_all(evaluation,
     assert sorted(line for share in shares for line in share[0]) == sorted(SOURCE)
     preview = evaluations[0].scores(shares)
     assert preview.nll == pytest.approx(scores(evaluation()).nll, rel=1e-6)
+    assert preview.metric == "BLEU of 3 sentences"
+    assert preview.score == bleu(SOURCE, TARGET, SOURCE).value
     assert preview.samples.splitlines()[2:] == [
-        f"| {source} | {source} | {target} |"
-        for source, target in zip(SOURCE, TARGET, strict=True)
+        f"| {source} | {source} | {target} |" for source, target in zip(SOURCE, TARGET, strict=True)
     ]
 
 

@@ -273,7 +273,7 @@ def test_previews_are_logged_and_change_nothing(tmp_path, batches, caplog, monke
         assert run.go() == plain
     curves = [(4, 4.0)] if stopped else [(2, 5.0), (4, 4.0)]
     assert curve(tmp_path / "previews" / "tensorboard", "dev/nll") == curves
-    shown = [line.split(":")[0] for line in caplog.messages if line.endswith("| b |")]
+    shown = [line.partition(":")[0] for line in caplog.messages if line.endswith("\n| b |")]
     assert shown == [f"step {step}" for step, _ in curves]
 
 

@@ -20,10 +20,11 @@ Entry = str | Sequence[str]
 """`"train.tsv"`: source and target in two columns; `("train.en", "train.de")`: aligned files."""
 
 _FORMATS = {
-    r"\s*<(\?xml|!doctype|tmx|xliff|srcset|refset|tstset)\b": "TMX or other XML",
-    r'\s*([\[{]\s*)+("|$)': "JSON",
+    r".*\n\s*<(\?xml|!doctype|tmx|xliff|srcset|refset|tstset)\b": "TMX or other XML",
+    r'.*\n\s*([\[{]\s*)+("|$)': "JSON",
+    r".*\.csv(\.\w+)?\n[^\t]*$": "CSV",
 }
-"""Other formats of parallel text, by the beginning of the first line."""
+"""Other formats of parallel text, by name and first line of a file."""
 
 
 @configurable()
@@ -60,13 +61,9 @@ class TextFilesCorpus:
 
     def describe(self) -> dict[str, Any]:
         """Returns name, size and SHA-256 of every file; its folder does not matter."""
-        return {
-            "corpus": "TextFilesCorpus",
-            "splits": {
-                split: [[identify(path) for path in paths] for paths in entries]
-                for split, entries in self._files.items()
-            },
-        }
+        files = self._files.items()
+        splits = {split: [[*map(identify, paths)] for paths in entries] for split, entries in files}
+        return {"corpus": "TextFilesCorpus", "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
         """Checks that files exist, are not blank, and have as many lines as their partners.
@@ -83,8 +80,8 @@ class TextFilesCorpus:
                 check_line_counts(counts)
                 if not any(source.strip() and target.strip() for source, target in _read(paths)):
                     raise UserError(
-                        f"{_names(paths)}: no line has text on both sides, expected sentence pairs "
-                        f"in TextFilesCorpus.{split}: check the files."
+                        f"{' and '.join(map(str, paths))}: no line has text on both sides, "
+                        f"expected sentence pairs in TextFilesCorpus.{split}: check the files."
                     )
                 _warn_if_exchanged(self._files["train"][0], paths)
 
@@ -121,45 +118,35 @@ def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
 
 def _count_lines(path: Path, columns: int) -> int:
     """Counts the lines of a file, and checks that they have 1 or 2 columns."""
-    first = next(read_lines(path), "")
-    kinds = (kind for start, kind in _FORMATS.items() if re.match(start, first, re.IGNORECASE))
-    is_csv = ".csv" in path.suffixes and first.count("\t") != 1
-    if kind := next(kinds, "CSV" if is_csv else None):
+    start = f"{path.name}\n{next(read_lines(path), '')}"
+    if kind := next((_FORMATS[one] for one in _FORMATS if re.match(one, start, re.I)), None):
         raise UserError(
-            f"{path} is {kind}, expected a sentence a line, or a source, a tab and a target: write "
-            "its pairs so, with a script or a tool for that format."
+            f"{path} is {kind}, expected text: a sentence a line, or a source, a tab and a target."
         )
     # One byte a line.
-    columns_of = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
-    unfit = [number for number, count in enumerate(columns_of, start=1) if count != columns]
+    counts = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
+    unfit = [number for number, count in enumerate(counts, start=1) if count != columns]
     # Real text has a stray tab here and there: one in the 29,000 German lines of Multi30k.
-    if len(unfit) > (len(columns_of) / 1000 if columns == 1 else 0):
+    if len(unfit) > (2 - columns) * len(counts) / 1000:
         raise UserError(
-            f"{path}, line {unfit[0]}: {columns_of[unfit[0] - 1]} tab-separated columns, expected "
-            f"{columns} ({'a sentence' if columns == 1 else 'source, target'}): 'a.tsv' is a file "
-            "of two columns, ['a.tsv', 'b.tsv'] are two; a tuple, ('a.en', 'a.de'), is two aligned "
-            "files, without tabs in their lines."
+            f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} tab-separated columns, expected "
+            f"{columns}: 'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are "
+            "two aligned files without tabs; a list has several of them."
         )
-    return len(columns_of)
+    return len(counts)
 
 
 @cache  # Once a process, which checks a corpus several times.
 def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None:
     """Warns where the source of an entry looks like the target of the first one."""
     (source, target), (its_source, its_target) = map(_fragments, (first, other))
-    as_given = (source & its_source).total() + (target & its_target).total()
-    if (source & its_target).total() + (target & its_source).total() > 2 * as_given:
-        logging.warning(
-            f"the source of {_names(other)} looks like the target of {_names(first)}, and its "
-            "target like the source: are they in the wrong order?"
-        )
+    same = (source & its_source).total() + (target & its_target).total()
+    if (source & its_target).total() + (target & its_source).total() > 2 * same:
+        its_files, files = (" and ".join(map(str, paths)) for paths in (other, first))
+        logging.warning(f"{its_files}: source and target look exchanged, compared with {files}")
 
 
 def _fragments(paths: tuple[Path, ...]) -> list[Counter[str]]:
     """Counts the four letters from each position on, on both sides of the first pairs."""
     sides = map(" ".join, zip(*islice(_read(paths), 500), strict=True))
     return [Counter(side[i : i + 4] for i in range(len(side) - 3)) for side in sides]
-
-
-def _names(paths: tuple[Path, ...]) -> str:
-    return " and ".join(map(str, paths))

@@ -79,7 +79,10 @@ def test_files_of_two_columns_are_not_the_sides_of_a_pair(tmp_path, dev):
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [("the dog runs over {} fields", "der Hund rennt über {} Felder"), ("那只狗跑过{}片田", "The dog")],
+    [
+        ("the dog runs over {} fields", "der Hund rennt über {} Felder"),
+        ("那只狗跑过{}片田", "The dog"),
+    ],
 )
 @pytest.mark.parametrize("exchanged", [False, True])
 def test_sides_that_one_split_has_in_another_order_are_named(
