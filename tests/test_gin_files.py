@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 
 from operations import parameter_count
+from t2t_repro.data.batch_shapes import BatchSettings
+from t2t_repro.data.batches import Batches
 from t2t_repro.decoding.settings import BeamSearch
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.evaluation.scores import EvaluationSettings
@@ -17,8 +19,9 @@ from t2t_repro.model.settings import LayerConfig, TransformerSettings
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.schedule import TrainingSchedule
-from t2t_repro.training.settings import adam
+from t2t_repro.training.settings import StepSettings, adam
 from table_3 import TABLE_3, Row
+from tests.token_stores import random_pairs, write_token_store
 
 CHECKOUT = Path(__file__).parents[1]
 FILES = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "gin").rglob("*.gin"))
@@ -105,6 +108,18 @@ def test_every_line_of_a_file_has_an_effect_and_a_whole_experiment_can_be_put_to
         model = Transformer(**vars(settings))
         model.build()
     assert model.count_params() == parameters()
+
+
+def test_fine_tuning_on_a_thousand_pairs_has_many_full_batches(tmp_path):
+    """After the file of a model whose own batches are 25 times as large."""
+    (tmp_path / "mine.gin").write_text("include 'gin/base.gin'\ninclude 'gin/fine_tune.gin'\n")
+    configure(tmp_path / "mine.gin")
+    pairs = random_pairs(1000, 100, (4, 60))
+    store = write_token_store(tmp_path / "store", pairs, vocab_size=100)
+    report = Batches(store, BatchSettings(), 1, StepSettings().micro_batches).report()
+    assert report.batches > 25
+    assert report.real_share > 0.9
+    assert TrainingSchedule().evaluate_every < 5 * report.batches
 
 
 @pytest.mark.parametrize(
