@@ -79,7 +79,7 @@ def outcomes(tmp_path_factory):
     (folder / "gin").mkdir()
     (folder / "gin" / "mine.gin").write_text(
         "import beside\nprepare.corpus = @TextFilesCorpus()\n"
-        "TextFilesCorpus.train = ('one', 'two')\nTextFilesCorpus.dev = ('one', 'one')\n"
+        "TextFilesCorpus.train = ('one', 'two')\nTextFilesCorpus.dev = 'dev.tsv'\n"
         "adam.learning_rate = 0.1\n"
     )
     (folder / "gin" / "beside.py").touch()
