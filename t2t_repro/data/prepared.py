@@ -150,7 +150,7 @@ class PreparedData:
         if differing := differing_values(*map(_with_files_in_words, (existing, identity))):
             data_dir = self.directory.parent
             # Where the trainer puts the model, if its directory is not given.
-            model_dir = data_dir.with_name(data_dir.name.replace("data", "model"))
+            model_dir = data_dir.with_name("model" + data_dir.name.partition("data")[2])
             raise UserError(
                 f"{self.directory} was made with {'; '.join(differing)}: give --data_dir={data_dir}"
                 f"_2 --model_dir={model_dir}_2, and, to train the model of {model_dir} further, "
@@ -181,7 +181,7 @@ def _with_files_in_words(described: Any) -> Any:
 
     def in_words(value: dict[str, Any]) -> Any:
         text = "{name}, {bytes:,} bytes, {sha256:.6}"
-        return text.format(**value) if "bytes" in value else value
+        return text.format(**value) if {*value} == {"name", "bytes", "sha256"} else value
 
     return json.loads(json.dumps(described), object_hook=in_words)
 
