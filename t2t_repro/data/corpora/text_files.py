@@ -76,8 +76,7 @@ class TextFilesCorpus:
         """
         for split, entries in self._files.items():
             for paths in entries:
-                counts = {str(path): _count_lines(path, 3 - len(paths)) for path in paths}
-                check_line_counts(counts)
+                check_line_counts({str(path): _length(path, 3 - len(paths)) for path in paths})
                 if not any(source.strip() and target.strip() for source, target in _read(paths)):
                     raise UserError(
                         f"{' and '.join(map(str, paths))}: no line has text on both sides, "
@@ -110,13 +109,13 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
 
 
 def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
-    """Yields the pairs of an entry, which `_count_lines` has checked."""
+    """Yields the pairs of an entry, which `_length` has checked."""
     if len(paths) == 2:
         return zip(*map(read_lines, paths), strict=True)
     return (tuple(line.split("\t")) for line in read_lines(paths[0]))  # type: ignore[misc]
 
 
-def _count_lines(path: Path, columns: int) -> int:
+def _length(path: Path, columns: int) -> int:
     """Counts the lines of a file, and checks that they have 1 or 2 columns."""
     start = f"{path.name}\n{next(read_lines(path), '')}"
     if kind := next((_FORMATS[one] for one in _FORMATS if re.match(one, start, re.I)), None):
@@ -140,9 +139,8 @@ def _count_lines(path: Path, columns: int) -> int:
 @cache  # Once a process, which checks a corpus several times.
 def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None:
     """Warns where the source of an entry looks like the target of the first one."""
-    (source, target), (its_source, its_target) = map(_fragments, (first, other))
-    same = (source & its_source).total() + (target & its_target).total()
-    if (source & its_target).total() + (target & its_source).total() > 2 * same:
+    (source, target), (its_source, _) = map(_fragments, (first, other))
+    if (its_source & target).total() > 2 * (its_source & source).total():
         its_files, files = (" and ".join(map(str, paths)) for paths in (other, first))
         logging.warning(f"{its_files}: source and target look exchanged, compared with {files}")
 
