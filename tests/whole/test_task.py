@@ -179,8 +179,11 @@ def test_tensorboard_has_every_signal_once_a_step(task_run):
                     texts[value.tag] = str(content)
     for name in ("loss", "nll", "perplexity", "gradient_norm", "real_tokens_per_second"):
         assert sorted(scalars[f"train/{name}"]) == list(range(50, STEPS + 1, 50))
-    for name in ("nll", "perplexity", "bleu"):
-        assert sorted(scalars[f"dev/{name}"]) == [200, STEPS]
+    previewed, scored = [250], [200, STEPS]
+    for name in ("nll", "perplexity"):
+        assert sorted(scalars[f"dev/{name}"]) == sorted(previewed + scored)
+    assert sorted(scalars["dev/bleu"]) == scored
+    assert sorted(scalars["dev/bleu_of_3_sentences"]) == previewed
     for step, rate in scalars["train/learning_rate"].items():
         assert rate == pytest.approx(0.006 * min(step / 50, (50 / step) ** 0.5), rel=1e-5)
     assert scalars["train/loss"][STEPS] < 0.2 < 0.8 < scalars["train/loss"][50]
