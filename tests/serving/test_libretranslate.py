@@ -1,7 +1,6 @@
 """LibreTranslate's protocol: served = translated, nothing is lost, and its errors."""
 
 import json
-import random
 import re
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ from aiohttp import FormData
 
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
-from t2t_repro.serving.libretranslate import Direction, html_of, read_directions, split_html
+from t2t_repro.serving.libretranslate import Direction, read_directions
 from t2t_repro.serving.server import Server
 from t2t_repro.text.tags import Tags
 from tests.serving.test_server import OPTIONS, PREDICT, answers
@@ -152,35 +151,6 @@ def test_markup_stays_and_its_text_is_translated(server, translator):
         for one in in_sentences(translator, *plain)
     )
     assert translated(server, source, format="html") == html.format(*escaped)
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        "<script>if (a<b) { tree }</script>",
-        "<pre>a <b>tree</b>\n <pre>x</pre> y</pre>",
-        "<p lang=en translate=no>a <p>b</p> <br translate='no'> c</p>",
-        '<i translate="NO">a tree',
-        "<!-- a > b -->",
-        "<a title='x > y' href=it's>",
-        "<!-- a tree",
-    ],
-)
-def test_what_is_not_a_sentence_stays(kept):
-    pieces = [*split_html(f"a tree {kept}")]
-    assert [text for _, text in pieces if text] == ["a tree"]
-
-
-def test_text_is_escaped():
-    assert html_of('a < b & "c"\xa0') == 'a &lt; b &amp; "c"&nbsp;'
-
-
-def test_broken_html_loses_nothing():
-    draw = random.Random(1)
-    parts = [*"<>/!-=&;'\" \n", "a", "tree", "<p", "</p>", "<!--", "-->", "<pre>", "</pre>", "&#x"]
-    for _ in range(2000):
-        html = "".join(draw.choices(parts, k=20))
-        assert "".join(piece for piece, _ in split_html(html)) == html
 
 
 def with_pieces(*pieces):

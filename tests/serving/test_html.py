@@ -1,0 +1,36 @@
+"""HTML: markup stays, and nothing is lost."""
+
+import random
+
+import pytest
+
+from t2t_repro.serving.html import html_of, split_html
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "<script>if (a<b) { tree }</script>",
+        "<pre>a <b>tree</b>\n <pre>x</pre> y</pre>",
+        "<p lang=en translate=no>a <p>b</p> <br translate='no'> c</p>",
+        '<i translate="NO">a tree',
+        "<!-- a > b -->",
+        "<a title='x > y' href=it's>",
+        "<!-- a tree",
+    ],
+)
+def test_what_is_not_a_sentence_stays(kept):
+    pieces = [*split_html(f"a tree {kept}")]
+    assert [text for _, text in pieces if text] == ["a tree"]
+
+
+def test_text_is_escaped():
+    assert html_of('a < b & "c"\xa0') == 'a &lt; b &amp; "c"&nbsp;'
+
+
+def test_broken_html_loses_nothing():
+    draw = random.Random(1)
+    parts = [*"<>/!-=&;'\" \n", "a", "tree", "<p", "</p>", "<!--", "-->", "<pre>", "</pre>", "&#x"]
+    for _ in range(2000):
+        html = "".join(draw.choices(parts, k=20))
+        assert "".join(piece for piece, _ in split_html(html)) == html
