@@ -107,7 +107,7 @@ def test_addresses_come_through(parts):
     assert row.text.replace("<2de> ", "") == line.replace("<2de> ", "")
     # What is kept already is translated as a whole.
     sentences = {text for text, _ in split(line[6:], "en")}
-    assert {text.removeprefix("<2de> ") for text in asked} == sentences - {""}
+    assert {text.removeprefix("<2de> ") for text in asked} <= sentences
 
 
 def test_a_part_between_addresses_ends_as_in_the_source():
