@@ -6,8 +6,9 @@
 
 The lines are the first sentences of the corpus's test file with one such word in each: in the
 middle, at the end or at the beginning. For each kind it prints how many words stand unchanged in
-the translations; for capitals, how many translations are in capitals. The same file gives the same
-lines. `TextVariants` does not make these words, and puts none in the middle.
+the translations, as often as in the line; for capitals, how many translations are in capitals. The
+same file gives the same lines. `TextVariants` does not make these words, and puts none in the
+middle.
 """
 
 import argparse
@@ -44,10 +45,11 @@ class HardLine(NamedTuple):
     text: str
 
     def is_kept(self, translation: str) -> bool:
-        """Returns whether a translation has the word, or is in capitals."""
+        """Returns whether a translation has the word as often as the line, or is in capitals."""
         if not self.word:
             return translation.isupper()
-        return bool(re.search(rf"(?<!\w){re.escape(self.word)}(?!\w)", translation))
+        word = re.compile(rf"(?<!\w){re.escape(self.word)}(?!\w)")
+        return len(word.findall(translation)) == len(word.findall(self.text))
 
 
 def hard_lines(sentences: Sequence[str]) -> list[HardLine]:

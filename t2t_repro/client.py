@@ -13,12 +13,12 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from absl import flags, logging
+from absl import flags
 
 from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.flags import define_path, define_split, split_language
 from t2t_repro.command_line.program import run
-from t2t_repro.decoding.search import Translation
+from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.errors import UserError
 
@@ -44,8 +44,7 @@ def _translated(lines: Sequence[str]) -> Iterator[str]:
         )
         found = [[line] for line in split]
     for number, some in enumerate(found, start=1):
-        if some[0].truncated:
-            logging.warning("line %d: only its beginning was translated", number)
+        log_cut(some[:1], number)
         yield from text_lines.written(number, some, FLAGS.scores)
 
 

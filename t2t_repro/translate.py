@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from absl import flags, logging
+from absl import flags
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import Block, Outputs
+from t2t_repro.decoding.search import log_cut
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
 from t2t_repro.progress import Report
@@ -58,9 +59,7 @@ def _translate(translator: "Translator", block: Block, report: Report = None) ->
     sources = block.texts["input"]
     if (language := shared.split_language()) is not None:
         found = [[line] for line in translate_split(translator, sources, language, report)]
-        for number, (line,) in enumerate(found, block.first):
-            if line.truncated:
-                logging.warning("line %d: only the beginning of a long word is used", number)
+        log_cut([line for (line,) in found], block.first)
     else:
         found = translator.translate(
             sources, FLAGS.n_best, block.texts.get("prefix"), first=block.first, report=report

@@ -32,9 +32,10 @@ _KINDS = (
     r"(?a:(?<![\w:])(?:(?::[\w+-]++:)++|:[a-z_]\w*)|(?<!\w)__\w+?__(?!\w)|`[^`\n]+`|\[X\d+X\])",
     rf"&(?:#x?[0-9a-f]+|[a-z][a-z0-9]+);|(?a:(?<![\w&])\w{{1,5}}&\w{{1,5}}(?!\w))|{TAG}",
     # --option=value, -o; /a/b, ~/a, ../a; a/b.c; C:\a and \\a\b
-    r"""(?a:(?<![^\s"'(\[|=,])(?:--(?-i:[a-z])[\w-]*\w(?:=[\w./:@+-]*\w)?|-(?-i:[a-z])(?![\w-])))""",
-    rf"""(?<![^\s"'(\[|=,:\u2e80-\uffef])(?:~|\.\.?)?(?:/(?:{_LETTER}|[.+@~%-])*{_LETTER})+/?""",
-    r"(?<![\w/.@-])(?:[\w.-]++/)++[\w-]++(?:\.[\w-]++)+|(?a:(?<!\w))(?:[a-z]:|\\\\[\w.-]+)\\"
+    r"""(?a:(?<![^\s"'“„«(\[|=,\u2e80-\uffef])"""
+    r"""(?:--(?-i:[a-z])[\w-]*\w(?:=[\w./:@+-]*\w)?|-(?-i:[a-z])(?![\w-])))""",
+    rf"""(?<![^\s"'“„«(\[|=,:\u2e80-\uffef])(?:~|\.\.?)?(?:/(?:{_LETTER}|[.+@~%-])*{_LETTER})+/?""",
+    r"(?a:(?<![\w/.@-])(?:[\w.-]++/)++[\w-]++(?:\.[\w-]++)+)|(?a:(?<!\w))(?:[a-z]:|\\\\[\w.-]+)\\"
     rf"""(?:[^\\\s<>"|?*:]++(?: [\w.()-]++){{0,3}}\\)*(?:[^\\\s<>"|?*:\u2e80-\uffef]*{_LETTER})?""",
 )
 KEPT = re.compile("|".join(_KINDS), re.IGNORECASE)
@@ -43,12 +44,9 @@ _HINT = re.compile(r"[%$@/\\{}<`&]|:[a-z_+]|\[X|__|\.[a-z]|-(?<!\w-)[a-z-]", re.
 
 
 def masked(text: str) -> str:
-    """Replaces what is kept by words of the same length; a bracket stays a bracket."""
-    return KEPT.sub(_word, text) if _HINT.search(text) else text
-
-
-def _word(found: re.Match[str]) -> str:
-    return "X".ljust(len(found[0]), "x") if len(found[0]) > 1 else found[0]
+    """Replaces what is kept by words of the same length."""
+    has_any = _HINT.search(text)
+    return KEPT.sub(lambda found: "X".ljust(len(found[0]), "x"), text) if has_any else text
 
 
 def without_kept(text: str) -> str:

@@ -4,8 +4,10 @@ Your own search is a class with `beam_size` and `search` that gin binds:
 `Translator.search = @my_project.MySearch()`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from absl import logging
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -38,6 +40,28 @@ class Translation(NamedTuple):
     score: float
     finished: bool = True
     truncated: bool = False
+
+
+def log_cut(translations: Sequence[Translation], first: int | None = None) -> None:
+    """Logs which translations are in part.
+
+    Args:
+        translations: of lines, each the best.
+        first: the number of the first line; None if they have no numbers.
+    """
+    cut = [index for index, one in enumerate(translations) if one.truncated]
+    log_lines(first, cut, "only the beginning of a long text, or of a long word, is used")
+    unfinished = [index for index, one in enumerate(translations) if not one.finished]
+    log_lines(first, unfinished, "the translation is cut off at the limit of its length")
+
+
+def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
+    """Logs the first numbers of the lines that a message is about, and how many more there are."""
+    if indices:
+        numbers = ", ".join(str((first or 0) + index) for index in sorted(indices)[:5])
+        more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
+        lines = f"line{'s' * (len(indices) > 1)} {numbers}{more}"
+        logging.warning(f"{lines if first is not None else f'{len(indices)} texts'}: {message}")
 
 
 class StepModel(Protocol):

@@ -14,8 +14,8 @@ SYMBOLS = "\u200d-\u200f\u202a-\u202e\u2066-\u2069\ufe0f\u20e3\u2190-\u2bff\U000
 _CODES = dict(
     re.findall(
         r"(\w+) (\w+)",
-        "bul bg cat ca ces cs cze cs dan da deu de ger de ell el gre el spa es fin fi fra fr fre fr "
-        "ita it nld nl dut nl pol pl por pt rus ru slk sk slo sk ukr uk hye hy kaz kk tam ta amh am",
+        "bul bg cat ca ces cs cze cs dan da deu de ger de ell el spa es fin fi fra fr fre fr "
+        "ita it nld nl dut nl pol pl por pt rus ru slk sk ukr uk hye hy kaz kk tam ta amh am",
     )
 )
 

@@ -17,11 +17,12 @@ from t2t_repro.text.tags import languages_in_front
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
+# A sentence or a part of one, and what stays as it is after it: white space, addresses.
 SentencePart = tuple[str, str]
-"""A sentence or a part of one, and what stays as it is after it: white space, addresses."""
 
-# A text without the white space and ASCII punctuation at its ends.
-_WORDS = re.compile(r"[^\s!-/:-@[-`{-~](?:.*[^\s!-/:-@[-`{-~])?", re.DOTALL)
+# A text without the white space and punctuation at its ends.
+_INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
+_WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 
 # Around a sentence: marks, emoji and tags; before it, its number in a list too.
 _MARK = rf"[*•·▪◦|>{SYMBOLS}]|#(?!\{{)|(?<!_)_(?!_)|{TAG}"
@@ -43,13 +44,13 @@ def translate_split(
     return translate_sentences(lines, language, translate, partial(find_long, translator))
 
 
-def find_long(translator: "Translator", sentences: Sequence[str]) -> set[str]:
-    """Returns the sentences that are longer than those of the training."""
+def find_long(translator: "Translator", sentences: Sequence[str], tag: str = "") -> set[str]:
+    """Returns the sentences that are longer, with a tag, than those of the training."""
     longest = translator.max_source_length
     longest = min(translator.settings.trained_length or longest, longest)
     # A subword has a byte or more, but for EOS and the mark of the first word.
-    some = [text for text in sentences if len(text.encode()) + 2 > longest]
-    encoded = translator.subwords.source.encode(some)
+    some = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
+    encoded = translator.subwords.source.encode([f"{tag} {text}".strip() for text in some])
     return {text for text, ids in zip(some, encoded, strict=True) if len(ids) > longest}
 
 
@@ -61,7 +62,7 @@ def translate_sentences(
 ) -> list[Translation]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
-    A sentence that is too long is halved at white space until its parts fit. A translation has
+    A sentence that is too long, or loses half, is halved at white space. A translation has
     addresses, placeholders and the like exactly as often as its line: where it would not, the parts
     between them are translated. What has no words stays as it is. The code of a target language in
     front of a line stands in front of all its sentences.
@@ -94,7 +95,7 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
     """Splits a line into sentences with the codes in front of the line."""
     codes = languages_in_front(line)
     start = line.index(codes)
-    yield "", line[:start]
+    yield "", line[:start] + "\n" * codes.count("\n")
     for sentence in split(line[start + len(codes) :], language):
         yield from _without_marks(sentence, codes)
 
@@ -120,13 +121,15 @@ def _gaps(text: str) -> list[re.Match[str]]:
 
 
 def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
-    """Halves a sentence that was truncated, and its halves, where there is white space.
+    """Halves a sentence that was truncated or lost, and its halves, where there is white space.
 
     If its translation has not what is kept, the sentence is divided there.
     """
     text, blank = sentence
     found = known.get(text)
-    if found and found.truncated and (gaps := _gaps(text)):
+    # Models end early where a sentence is longer than most of their training.
+    is_short = found and len(text) > 60 and 2 * len(found.text.encode()) < len(text)
+    if found and (found.truncated or is_short) and (gaps := _gaps(text)):
         codes = languages_in_front(text)
         start, end = gaps[len(gaps) // 2].span()
         for half in (text[len(codes) : start], text[start:end]), (text[end:], blank):
@@ -160,7 +163,7 @@ def _join(
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
     # Of each piece, the source and what stands for it.
-    pieces = [("", "")]
+    pieces = []
     for (text, stays), translation in zip(parts, found, strict=True):
         source, best = text.removeprefix(codes), translation.text
         if kept(best) != kept(source):
@@ -170,8 +173,8 @@ def _join(
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
         is_part = stays.strip() and not source.endswith(".")
         pieces += [(source, best.removesuffix(".") if is_part else best), (stays, stays)]
-    written = [piece for piece in pieces[1:] if piece[1]]
-    joined = "".join(_blank(*two) + two[1][1] for two in pairwise([("", ""), *written]))
+    two = pairwise([("", ""), *(piece for piece in pieces if piece[1])])
+    joined = "".join(_blank(*both) + both[1][1] for both in two)
     return Translation(
         text=joined if kept(joined) == kept(line) else line.replace(codes, "", 1),
         score=sum((translation.score for translation in found), 0.0),
@@ -189,9 +192,8 @@ def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
     (source, text), (next_source, next_text) = left, right
     if not text or text[-1].isspace() or next_text[0].isspace():
         return ""
-    ends, begins = source != text, next_source != next_text
-    was_wide = ends and east_asian_width(source[-1]) in "WFA"
-    was_wide |= begins and east_asian_width(next_source[0]) in "WF"
+    is_next = next_source != next_text
+    was_wide = source != text and east_asian_width(source[-1]) in ("WFA" if is_next else "WF")
+    was_wide |= is_next and east_asian_width(next_source[0]) in "WF"
     is_wide = {"W", "F"} & {east_asian_width(text[-1]), east_asian_width(next_text[0])}
-    is_bracket = (not ends and text[-1] in "([\"'") or (not begins and next_text[0] in ")]\"'.,:!?")
-    return "" if is_wide or is_bracket or not was_wide else " "
+    return " " if was_wide and not is_wide else ""

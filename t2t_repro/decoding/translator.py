@@ -28,6 +28,7 @@ from t2t_repro.decoding.search import (
     SearchResult,
     StepModel,
     Translation,
+    log_lines,
 )
 from t2t_repro.decoding.settings import TranslatorSettings
 from t2t_repro.errors import UserError
@@ -385,8 +386,6 @@ class Translator:
 
 
 def _warn(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs the first numbers of the lines that a message is about, and how many more there are."""
-    if first is not None and indices:
-        numbers = ", ".join(str(first + index) for index in sorted(indices)[:5])
-        more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
-        logging.warning(f"line{'s' * (len(indices) > 1)} {numbers}{more}: {message}")
+    """Logs what a message is about; nothing if there is no first number."""
+    if first is not None:
+        log_lines(first, indices, message)

@@ -1,12 +1,17 @@
 """Splits HTML into markup, which stays, and text to translate."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from html import escape, unescape
+from itertools import accumulate
 
+from t2t_repro.decoding.kept import KEPT
+
+# A part of a text, and what is to be translated of it: "" if it stays as it is.
 Piece = tuple[str, str]
-"""A part of a text, and what is to be translated of it: "" if it stays as it is."""
 
+# Unclosed markup reaches to the end, as in browsers.
 _MARKUP = re.compile(
     r"""<!--(?:-?>|.*?(?:-->|\Z))
     |<(?P<raw>script|style)\b.*?(?:</(?P=raw)[^>]*(?:>|\Z)|\Z)
@@ -15,14 +20,22 @@ _MARKUP = re.compile(
     |<[/!?][^>]*(?:>|\Z)""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-"""Unclosed markup reaches to the end, as in browsers."""
 
+# Elements that are not sentences: programs, formulas, and text whose white space counts.
 _KEPT = re.compile("pre|code|kbd|samp|var|math")
-"""Elements that are not sentences: programs, formulas, and text whose white space counts."""
 
 _EMPTY = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
-_NO = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
-_BLANK = re.compile(r"(?:\s|&nbsp;|&#160;|&#x[aA]0;)+")
+_INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
+_NO = re.compile(
+    r"""\s(?:translate\s*=\s*["']?no\b
+    |class\s*=\s*(?:"[^"]*|'[^']*|[^\s"'>]*)(?<![\w-])notranslate(?![\w-]))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# White space and punctuation that stay at the ends of a text: not what belongs to its words.
+_BLANK = r"\s|&(?:nbsp|#160|#x[aA]0|amp);"
+_LEAD = re.compile(rf"(?:{_BLANK}|[,;:!?)\]}}»…]|\.++(?!\w)|[^\w\s&<>]+(?=\s|&nbsp;|\Z))*+")
+_TAIL = re.compile(rf"(?P<end>(?:{_BLANK}|[,;:([{{«“‘„¿¡/–—-]|(?<=\s)[\"'])++)|&#?\w+;")
 
 
 def split_html(html: str) -> Iterator[Piece]:
@@ -32,19 +45,42 @@ def split_html(html: str) -> Iterator[Piece]:
     and the time is linear. Python's html.parser takes a minute for 50,000 characters such as
     "<a <a <a".
 
-    Elements of `_KEPT`, and those with translate="no", stay; if they are not closed, to the end.
+    Elements of `_KEPT`, and those with translate="no" or class="notranslate", stay; if they are not
+    closed, to the end. So do the parts of an address, a placeholder or an @name with tags in it.
 
     Args:
         html: any text. Of a piece of text, entities are translated as characters, and line breaks
             as blanks.
     """
+    pieces = [*_elements(html)]
+    starts = accumulate((len(shown) for _, shown in pieces), initial=0)
+    shown = "".join(shown for _, shown in pieces)
+    # Entities other than &amp; end an address.
+    shown = re.sub(r"&(?!amp;)#?\w+;", lambda found: " " * len(found[0]), shown)
+    spans = [(-1, 0), *(found.span() for found in KEPT.finditer(shown))]
+    for (piece, text), start in zip(pieces, starts, strict=False):
+        if piece != text:
+            yield piece, ""
+            continue
+        end = start + len(piece)
+        first, last = bisect_left(spans, (start,)), bisect_left(spans, (end,))
+        lead = max(0, min(end, spans[first - 1][1]) - start)
+        goes_on = last > first and spans[last - 1][1] > end
+        tail = spans[last - 1][0] - start if goes_on else len(piece)
+        yield piece[:lead], ""
+        yield from _trim(piece[lead:tail])
+        yield piece[tail:], ""
+
+
+def _elements(html: str) -> Iterator[tuple[str, str]]:
+    """Yields texts and markup, and what a reader sees of each: the text, nothing or a blank."""
     kept, depth, end = "", 0, 0
     for found in _MARKUP.finditer(html):
         text = html[end : found.start()]
-        yield from [(text, "")] if kept else _trim(text)
-        yield found[0], ""
-        end = found.end()
+        yield text, " " if kept else text
         tag, is_end = (found["tag"] or "").lower(), bool(found["end"])
+        yield found[0], "" if _INLINE.fullmatch(tag) else " "
+        end = found.end()
         if not tag or found[0].endswith("/>") or _EMPTY.fullmatch(tag):
             continue
         if not kept and not is_end and (_KEPT.fullmatch(tag) or _NO.search(found[0])):
@@ -52,7 +88,7 @@ def split_html(html: str) -> Iterator[Piece]:
         if tag == kept:
             depth += -1 if is_end else 1
             kept = tag if depth else ""
-    yield from [(html[end:], "")] if kept else _trim(html[end:])
+    yield html[end:], " " if kept else html[end:]
 
 
 def html_of(text: str) -> str:
@@ -61,10 +97,10 @@ def html_of(text: str) -> str:
 
 
 def _trim(part: str) -> Iterator[Piece]:
-    """Separates white space at the ends of a text."""
-    blanks = [found.span() for found in _BLANK.finditer(part)]
-    start = blanks[0][1] if blanks and blanks[0][0] == 0 else 0
-    stop = max(start, blanks[-1][0] if blanks and blanks[-1][1] == len(part) else len(part))
+    """Separates white space and punctuation at the ends of a text."""
+    start = found.end() if (found := _LEAD.match(part)) else 0
+    runs = (run for run in _TAIL.finditer(part, start) if run["end"] and run.end() == len(part))
+    stop = next((run.start() for run in runs), len(part))
     text = re.sub(r"[ \t\n\f\r]+", " ", unescape(part[start:stop]))
     # A model may make words of punctuation and numbers that stand alone.
     is_text = any(map(str.isalpha, text))

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_repro.config.values import short
-from t2t_repro.decoding.search import Translation
-from t2t_repro.decoding.sentences import translate_sentences
+from t2t_repro.decoding.search import Translation, log_cut
+from t2t_repro.decoding.sentences import find_long, translate_sentences
 from t2t_repro.errors import UserError
 from t2t_repro.serving.html import Piece, html_of, split_html
 from t2t_repro.serving.predict import Columns, check_texts
@@ -67,7 +67,10 @@ class Direction(NamedTuple):
                 yield translation._replace(text=text) if translation.truncated else translation
 
         of_rank = (partial(translate, rank) for rank in range(beam_size))
-        ranks = [translate_sentences(source, self.source, function) for function in of_rank]
+        long = partial(find_long, self.translator, tag=self.tag)
+        ranks = [translate_sentences(source, self.source, function, long) for function in of_rank]
+        # Words that are too long stay.
+        log_cut([line._replace(truncated=False) for line in ranks[0]])
         rows = zip(*ranks, strict=True)
         return {"translations": [[line.text for line in row] for row in rows]}
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_repro.config.values import short
-from t2t_repro.decoding.search import UNFILLED_SCORE, Translation
+from t2t_repro.decoding.search import UNFILLED_SCORE, Translation, log_cut
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
 
@@ -165,9 +165,12 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
-        if self._language is None:
-            return self._translator.translate(source, n_best, prefix, first=None)
-        return [[line] for line in translate_split(self._translator, source, self._language)]
+        if self._language is not None:
+            found = [[line] for line in translate_split(self._translator, source, self._language)]
+        else:
+            found = self._translator.translate(source, n_best, prefix, first=None)
+        log_cut([best for best, *_ in found])
+        return found
 
     def score(self, source: Sequence[str], target: Sequence[str]) -> Columns:
         """Scores given translations."""

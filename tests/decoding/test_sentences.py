@@ -1,13 +1,17 @@
 """Lines are translated sentence by sentence, and nothing but the sentences changes."""
 
 import re
+import time
+from functools import partial
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from t2t_repro.decoding.kept import kept
 from t2t_repro.decoding.search import Translation
-from t2t_repro.decoding.sentences import split, translate_sentences, translate_split
+from t2t_repro.decoding.sentence_split import split
+from t2t_repro.decoding.sentences import find_long, translate_sentences, translate_split
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.text.subword_model import shared
@@ -42,12 +46,61 @@ def test_nothing_is_lost(line, language):
         ("?", "One.  Two.", ["One.", "Two."]),
         ("en", "a title\n\nand text", ["a title", "", "and text"]),
         ("en", " \t ", [""]),
+        (
+            "de",
+            "Der 5. Teil ist neu. Sie ist 5. Dann",
+            ["Der 5. Teil ist neu.", "Sie ist 5.", "Dann"],
+        ),
+        ("de_AT", "Es kam am 3. Oktober z. B. an.", ["Es kam am 3. Oktober z. B. an."]),
+        ("deu", "Es kam am 3. Oktober an.", ["Es kam am 3. Oktober an."]),
+        ("pt-BR", "Falei com a Profa. Souza.", ["Falei com a Profa. Souza."]),
+        ("en", "See vol. 4 of Yan et al. [2004] here.", ["See vol. 4 of Yan et al. [2004] here."]),
+        (
+            "en",
+            "It is ASP.NET, foo.Bar() or a?Id=3. Yes",
+            ["It is ASP.NET, foo.Bar() or a?Id=3.", "Yes"],
+        ),
+        ("en", "*Yes.* So.\u202c Go", ["*Yes.*", "So.\u202c", "Go"]),
     ],
 )
 def test_sentences_change_and_white_space_stays(language, line, sentences):
     assert [text for text, _ in split(line, language)] == sentences
     score = -float(len([*filter(None, sentences)]))
-    assert translate_sentences([line], language, upper) == [Translation(line.upper(), score)]
+    (row,) = translate_sentences([line], language, partial(upper, longest=99))
+    assert row.score == score
+    assert row.text.casefold() == line.casefold()
+
+
+def test_an_address_is_in_one_sentence():
+    sentences = [text for text, _ in split("See https://x.org/A.B?C today. Go.", "en")]
+    assert sentences == ["See https://x.org/A.B?C today.", "Go."]
+
+
+def test_the_numbers_of_a_list_are_in_front_of_sentences():
+    sentences = [text for text, _ in split("Buy: 1. Milk. 2. Bread.\n3. Eggs.", "en")]
+    assert sentences == ["Buy:", "1. Milk.", "2. Bread.", "3. Eggs."]
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("1. A tree.", ["A tree."]),
+        ("*A tree.* 😊", ["A tree."]),
+        ("<i>A tree.</i> (2) Go\u202c", ["A tree.", "Go"]),
+        ("--- 00:14.167 --> 00:16.083 🌷🌷 123. %s", []),
+        ("# The <b>tree</b>!", ["The <b>tree</b>!"]),
+        ("See {a} (www.x.org). www.y.org", ["See {a} (www.x.org)."]),
+    ],
+)
+def test_a_model_gets_sentences_without_marks(line, asked):
+    received = []
+
+    def copy(texts):
+        received.extend(texts)
+        return [Translation(text, -1.0) for text in texts]
+
+    (row,) = translate_sentences([line], "en", copy)
+    assert (row.text, received) == (line, asked)
 
 
 def test_what_is_too_long_is_split_at_white_space_only():
@@ -79,9 +132,19 @@ def test_the_code_of_a_language_is_in_front_of_all_sentences_and_their_parts():
     ]
 
 
-ADDRESSES = st.sampled_from(
-    ["https://x.org/a_(b)?c=1#d", "WWW.x.de/", "ann.b+1@x-y.org", "[X12X]", "{name}", "%(n)s", "%s"]
-)
+KEPT = [
+    *re.findall(
+        r"\S+",
+        "https://x.org/a_(b)?c=1#d WWW.x.de/ ann.b+1@x-y.org [X12X] {name} {0:.2f} {user.name} %s "
+        "{name!r} %(n)s %1$s %.2f %i %ld %5d %-10s %@ {{count}} ${name} %{n} $t(key.path) $1 @paul "
+        "__count__ :amount :smile: <ph/> </i> <0> --option -o /etc/fstab ~/x.conf C:\\dir\\x "
+        "docs/a.md R&D &amp;",
+    ),
+    "{{ a b }}",
+    '<x id="1"/>',
+    "{n, plural, one {# page} other {pages}}",
+]
+ADDRESSES = st.sampled_from(KEPT)
 BETWEEN = st.sampled_from([" ", ". Then ", " (or ", ") and ", "、", "請看", ": go to “", "! "])
 
 
@@ -101,13 +164,48 @@ def test_addresses_come_through(parts):
 
     def copy(texts):
         asked.extend(texts)
-        return (Translation(text, -1.0) for text in texts)
+        return (Translation(text.removeprefix("<2de> "), -1.0) for text in texts)
 
     (row,) = translate_sentences([line], "en", copy)
-    assert row.text.replace("<2de> ", "") == line.replace("<2de> ", "")
+    assert row.text == line[6:]
     # What is kept already is translated as a whole.
     sentences = {text for text, _ in split(line[6:], "en")}
-    assert {text.removeprefix("<2de> ") for text in asked} <= sentences
+    assert all(any(text.removeprefix("<2de> ") in one for one in sentences) for text in asked)
+
+
+@given(st.lists(st.tuples(ADDRESSES, BETWEEN), max_size=5), st.randoms())
+def test_any_model_keeps_as_often_as_the_line(parts, random):
+    line = "2. *See* " + "".join(map("".join, parts)) + "!"
+
+    def bad(texts):
+        for text in texts:
+            words = [*text.split(), *random.sample(KEPT, k=2)] * 2
+            yield Translation(" ".join(random.sample(words, k=random.randrange(5))), -1.0)
+
+    (row,) = translate_sentences([line], "en", bad)
+    assert kept(row.text) == kept(line)
+    assert row.text.startswith("2. *")
+
+
+@pytest.mark.parametrize("thing", KEPT)
+def test_what_is_kept_is_found_whole(thing):
+    assert kept(f"the ({thing}) or {thing}、 {thing}.") == [thing] * 3
+
+
+def test_prose_is_not_kept():
+    prose = (
+        "50 % der, 100%ig, 50%-ige; and/or he/she; at 10:30:15: Schüler:innen - well-known -I am",
+        "$15 or $1.50 or $5 million; km/h 1/2 10/12/2020 z.B. U.S.A. Tom & Jerry a < b > c x -- y",
+        "<news> wait...what std::vector C/C++ 24/7 ;-)",
+    )
+    assert not any(map(kept, prose))
+
+
+def test_time_is_linear():
+    start = time.process_time()
+    for unit in ("あ。", "{a:", "http://("):
+        [*split(unit * (300_000 // len(unit)), "ja")]
+    assert time.process_time() - start < 6
 
 
 def test_a_part_between_addresses_ends_as_in_the_source():
@@ -139,3 +237,26 @@ def test_each_sentence_is_translated_as_alone(model, subwords):
     assert all(one.text for one in alone)
     finished = [one.finished for one in alone]
     assert [row.finished for row in rows[:4]] == [all(finished), True, *finished[1:]]
+
+
+def test_sentences_longer_than_those_of_the_training_are_halved(model, subwords):
+    settings = TranslatorSettings(BeamSearch(2), 8, 24, trained_length=12)
+    translator = Translator([model], shared(subwords), settings)
+    assert find_long(translator, ["a tree", "the red bird " * 5]) == {"the red bird " * 5}
+    asked = []
+
+    def copy(texts):
+        asked.extend(texts)
+        return [Translation(text, -1.0) for text in texts]
+
+    long = partial(find_long, translator)
+    (row,) = translate_sentences(["the red bird " * 9], "en", copy, long)
+    assert row == Translation("the red bird " * 9, -float(len(asked)))
+    assert not long(asked)
+
+
+def test_a_sentence_that_is_mostly_lost_is_halved():
+    line = " and ".join(f"Paul read {number} pages" for number in range(20))
+    short = lambda texts: [Translation(text[:25], -1.0) for text in texts]  # noqa: E731
+    (row,) = translate_sentences([line], "en", short)
+    assert len(row.text) > len(line) / 3

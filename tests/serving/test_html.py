@@ -17,11 +17,21 @@ from t2t_repro.serving.html import html_of, split_html
         "<!-- a > b -->",
         "<a title='x > y' href=it's>",
         "<!-- a tree",
+        "<p class='x notranslate'>a tree</p>",
+        "<a href=/><i>https://</i>x.org/<b>a</b></a>",
+        "@<b>paul</b>, :<i>smile</i>: {<b>name</b>} a@<b>b.org</b>",
+        "&amp; <b>(</b>",
     ],
 )
 def test_what_is_not_a_sentence_stays(kept):
     pieces = [*split_html(f"a tree {kept}")]
     assert [text for _, text in pieces if text] == ["a tree"]
+
+
+def test_punctuation_beside_a_tag_is_not_translated():
+    html = "See <a>it</a>, or press <code>x</code> &amp; <b>go</b>: (<i>A &lt; B</i>). R&amp;D"
+    texts = ["See", "it", "or press", "go", "A < B", "R&D"]
+    assert [text for _, text in split_html(html) if text] == texts
 
 
 def test_text_is_escaped():

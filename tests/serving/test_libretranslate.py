@@ -2,14 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from aiohttp import FormData
 
 from t2t_repro.decoding.sentences import translate_split
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.serving.libretranslate import Direction, read_directions
+from t2t_repro.serving.predict import Answers
 from t2t_repro.serving.server import Server
 from t2t_repro.text.tags import Tags
 from tests.serving.test_server import OPTIONS, PREDICT, answers
@@ -83,6 +86,16 @@ def test_a_word_that_is_too_long_stays(server, translator):
     (house,) = in_sentences(translator, "a blue house")
     assert word in translated(server, f"a blue house {word}")
     assert translated(server, f"{word}\na blue house") == f"{word}\n{house}"
+
+
+def test_the_log_says_what_is_cut_off(translator, caplog):
+    settings = replace(translator.settings, max_extra_length=0)
+    cut = Translator(translator.models, translator.subwords, settings)
+    direction = Direction("en", "de", "", cut)
+    for translate in (direction.translate, Answers(cut).translate, Answers(cut, "en").translate):
+        caplog.clear()
+        translate(["The red bird sees a tree."])
+        assert "1 texts: the translation is cut off" in caplog.text
 
 
 def test_what_clients_ask_first(server):
