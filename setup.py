@@ -38,7 +38,7 @@ class BuildWithExperiments(build_py):
 
 
 # The server for trying a model.
-SERVE = "aiohttp>=3.11,<4"
+SERVE = "aiohttp>=3.14.4,<4"  # Earlier ones keep silent connections for ever.
 
 setup(
     name="t2t_repro",

@@ -1,7 +1,8 @@
 """Translates with a server: `python -m t2t_repro.client < source.txt > target.txt`.
 
 The server is t2t_repro.serve or TensorFlow Serving, over REST. N lines in, N lines out. Without
---input it reads standard input; at a terminal it asks for sentences.
+--input it reads standard input; at a terminal it asks for sentences. If the environment variable
+T2T_API_KEY is set, it is sent as the server's key.
 """
 
 import json
@@ -21,6 +22,7 @@ from t2t_repro.command_line.program import run
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.errors import UserError
+from t2t_repro.serving.predict import read_api_key
 
 FLAGS = flags.FLAGS
 _OUTPUTS = {"translation", "score", "finished"}
@@ -76,8 +78,11 @@ def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:
     signature = "nbest" if FLAGS.n_best > 1 else "serving_default"
     body = json.dumps({"signature_name": signature, "instances": list(lines)}).encode()
     url = f"http://{FLAGS.server}/v1/models/{FLAGS.model_name}:predict"
+    headers = {"Content-Type": "application/json"}
+    if key := read_api_key():
+        headers["Authorization"] = f"Bearer {key}"
     try:
-        with urlopen(Request(url, body, {"Content-Type": "application/json"})) as response:
+        with urlopen(Request(url, body, headers)) as response:
             return json.load(response)["predictions"]
     except HTTPError as error:
         reason = f"status {error.code}: {error.read().decode(errors='replace')}"

@@ -1,13 +1,12 @@
 """Serves trained models on this machine: `python -m t2t_repro.serve --model_dir=...`.
 
 http://localhost:8501/ is a page with a form; the REST interface is TensorFlow Serving's. With
---direction=en-de it is LibreTranslate's too, for programs such as Weblate; requests then need the
-key in the environment variable T2T_API_KEY, if there is one. For heavy use, export the model and
-start TensorFlow Serving: `scripts/serve.sh`. SIGTERM and Ctrl-C end the server after it has
-answered the requests that it received.
+--direction=en-de it is LibreTranslate's too, for programs such as Weblate. Requests need the key in
+the environment variable T2T_API_KEY, if there is one. For heavy use, export the model and start
+TensorFlow Serving: `scripts/serve.sh`. SIGTERM and Ctrl-C end the server after it has answered the
+requests that it received.
 """
 
-import os
 import socket
 from dataclasses import replace
 from typing import Any
@@ -17,24 +16,24 @@ from absl import flags
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
-from t2t_repro.serving.libretranslate import MOST_CHARACTERS, read_directions
+from t2t_repro.serving.libretranslate import MOST_CHARACTERS, read_directions, read_pairs
+from t2t_repro.serving.predict import read_api_key
 
 FLAGS = flags.FLAGS
-_KEY = "T2T_API_KEY"
-"""Not a flag, because everybody on the machine can list the flags of a process."""
 
 
 def main() -> None:
     """Runs the server on its flags."""
     shared.check_extra("serve", "aiohttp", "babel")
-    if (api_key := os.environ.get(_KEY)) == "":
-        raise UserError(f"the environment variable {_KEY} is empty: set a key, or unset it.")
+    api_key = read_api_key()
     texts, model_dirs = FLAGS.direction, FLAGS.model_dir
     if len(texts) != len(model_dirs) and (texts or len(model_dirs) > 1):
         raise UserError(
             f"--model_dir is given {len(model_dirs)} times, --direction {len(texts)} times; "
             "expected one --direction for each --model_dir, in the same order."
         )
+    for text in texts:
+        read_pairs(text)
     _check_port()
     checkpoints = list(map(shared.find_checkpoint, model_dirs))
     translators = []
@@ -43,6 +42,9 @@ def main() -> None:
         # For several threads, each of which translates on one core.
         settings = replace(translator.settings, workers=1)
         translators.append(type(translator)(translator.models, translator.subwords, settings))
+        # The first call compiles the search.
+        translators[-1].translate(["a"], settings.search.beam_size, first=None)
+    translators[0].translate(["a"], first=None)
     import asyncio
 
     from t2t_repro.serving.server import Options, Server
@@ -83,6 +85,8 @@ def cli() -> None:
     flags.DEFINE_multi_string(
         "allowed_host", [], "A name by which clients call the server, besides localhost and --host."
     )
+    origin = "A site whose pages may ask, such as https://page.example; '*': all."
+    flags.DEFINE_multi_string("allowed_origin", [], origin)
     flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free port.", 0, 65535)
     flags.DEFINE_float("max_request_mb", 4.0, "The most MiB of a request.", 0.001, 1024)
     flags.DEFINE_float("client_seconds", 30.0, "The most seconds to receive a request.", 0.1)

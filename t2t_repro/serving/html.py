@@ -101,7 +101,9 @@ def _trim(part: str) -> Iterator[Piece]:
     start = found.end() if (found := _LEAD.match(part)) else 0
     runs = (run for run in _TAIL.finditer(part, start) if run["end"] and run.end() == len(part))
     stop = next((run.start() for run in runs), len(part))
-    text = re.sub(r"[ \t\n\f\r]+", " ", unescape(part[start:stop]))
+    # unescape has a ValueError for a number of over 4,300 digits; no character has over 7.
+    numbered = re.sub("&#0*([0-9]{1,8})[0-9]*", r"&#\1", part[start:stop])
+    text = re.sub(r"[ \t\n\f\r]+", " ", unescape(numbered))
     # A model may make words of punctuation and numbers that stand alone.
     is_text = any(map(str.isalpha, text))
     yield from ((part[:start], ""), (part[start:stop], text if is_text else ""), (part[stop:], ""))

@@ -14,6 +14,7 @@ from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import find_long, translate_sentences
 from t2t_repro.errors import UserError
 from t2t_repro.serving.html import Piece, html_of, split_html
+from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code
 from t2t_repro.serving.predict import Columns, check_texts
 
 if TYPE_CHECKING:
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 50_000
 """The most characters of a request, unless `serve --max_characters` gives another number."""
 
-_LANGUAGE = r"[a-z]+(?:_\w+|-[A-Z]\w*)*"
-"""A code such as en, pt-BR or zh-Hans: what follows a hyphen is capitalized."""
-
-_DIRECTION = re.compile(rf"({_LANGUAGE})-({_LANGUAGE}|\*)", re.ASCII)
+_DIRECTION = re.compile(rf"({CODE})-({CODE}|\*)", re.ASCII)
 
 
 class Direction(NamedTuple):
@@ -92,18 +90,33 @@ def read_directions(texts: Sequence[str], translators: "Sequence[Translator]") -
     return directions
 
 
+def read_pairs(text: str) -> list[tuple[str, str]]:
+    """Reads the directions of a model: source and target of each.
+
+    Raises:
+        UserError: these are not codes of languages.
+    """
+    pairs = [found.groups() for found in map(_DIRECTION.fullmatch, text.split(",")) if found]
+    is_known = all(code == "*" or is_language(code) for code in chain.from_iterable(pairs))
+    if not is_known or len(pairs) <= text.count(","):
+        expected = "expected codes of languages, such as en-de, or en-de,en-pt-BR, or en-*."
+        raise UserError(f"--direction={text}: {expected}")
+    return [(source, target) for source, target in pairs]
+
+
 def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
     """Yields the directions of a model."""
-    tags = {_standard_code(code): tag for code, tag in translator.tags.languages.items()}
-    for found in map(_DIRECTION.fullmatch, text.split(",")):
-        source, target = found.groups() if found else ("", "")
-        targets = [code for code in tags if code != source] if target == "*" else [target]
+    tags = {standard_code(code): tag for code, tag in translator.tags.languages.items()}
+    for source, target in read_pairs(text):
+        targets = (
+            [code for code in tags if code != standard_code(source)] if target == "*" else [target]
+        )
         for code in targets or [""]:
-            tag = tags.get(_standard_code(code)) if tags else ""
+            tag = tags.get(find_code(code, tags)) if tags else ""
             if not code or tag is None:
                 raise UserError(
-                    f"--direction={text}: expected en-de or en-de,en-fr, to languages of the "
-                    f"model's tags, if it has any ({', '.join(tags.values()) or 'none'})."
+                    f"--direction={text}: expected languages of the model's tags as targets "
+                    f"({', '.join(tags.values()) or 'it has none'})."
                 )
             yield Direction(source, code, tag, translator)
 
@@ -117,7 +130,7 @@ def languages(directions: Sequence[Direction]) -> list[dict[str, Any]]:
     return [
         {
             "code": code,
-            "name": names.get(code.replace("-", "_"), code),
+            "name": names.get(standard_code(code).replace("-", "_"), code),
             "targets": [target for source, target, *_ in directions if source == code],
         }
         for code in codes
@@ -128,16 +141,13 @@ def frontend_settings(
     directions: Sequence[Direction], max_characters: int, needs_key: bool
 ) -> dict[str, Any]:
     """Returns what a page of LibreTranslate asks for."""
-    sides = zip(("source", "target"), languages(directions[:1]), strict=False)
     return {
         "apiKeys": needs_key,
         "charLimit": max_characters,
         "filesTranslation": False,
         "frontendTimeout": 500,
         "keyRequired": needs_key,
-        "language": {
-            side: {name: language[name] for name in ("code", "name")} for side, language in sides
-        },
+        "language": dict(zip(("source", "target"), languages(directions[:1]), strict=False)),
         "suggestions": False,
         "supportedFilesFormat": [],
     }
@@ -154,6 +164,7 @@ class Query:
 
     Attributes:
         direction: that is asked for.
+        texts: to translate.
 
     Raises:
         UserError: something is missing, wrong or too long.
@@ -170,7 +181,7 @@ class Query:
             if not document.get(name):
                 raise UserError(f"{name} is missing or empty")
         self._is_list = isinstance(document["q"], list)
-        texts = document["q"] if self._is_list else [document["q"]]
+        self.texts = texts = document["q"] if self._is_list else [document["q"]]
         check_texts("q", texts)
         characters = sum(map(len, texts))
         if len(texts) > max_texts or characters > max_characters:
@@ -184,13 +195,16 @@ class Query:
             raise UserError(f"alternatives is {short(alternatives)}, expected a number")
         self._is_html = text_format == "html"
         split = split_html if self._is_html else _lines
-        self._texts = [[*split(text)] for text in texts]
+        self._pieces = [[*split(text)] for text in texts]
         self._alternatives = int(alternatives)
-        self._is_auto = document["source"] == "auto"
+        source, target = (str(document[name])[:40] for name in ("source", "target"))
+        target = find_code(target, [direction.target for direction in directions])
+        served = [direction for direction in directions if direction.target == target]
         # "auto" is the source language if there is only one.
-        served = [direction for direction in directions if direction.target == document["target"]]
+        self._is_auto = source.lower() == "auto"
         if not self._is_auto:
-            served = [direction for direction in served if direction.source == document["source"]]
+            source = find_code(source, [direction.source for direction in served])
+            served = [direction for direction in served if direction.source == source]
         if len(served) != 1:
             names = ", ".join(direction.name for direction in served or directions) or "none"
             pair = f"{short(document['source'])} and {short(document['target'])}"
@@ -199,7 +213,7 @@ class Query:
 
     def sources(self) -> list[str]:
         """Returns what is to be translated, each text once."""
-        return [*dict.fromkeys(text for pieces in self._texts for _, text in pieces if text)]
+        return [*dict.fromkeys(text for pieces in self._pieces for _, text in pieces if text)]
 
     def answer(self, found: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Returns the answer.
@@ -210,7 +224,7 @@ class Query:
         count = max(map(len, found.values()), default=1)
         write = html_of if self._is_html else str
         texts = []
-        for pieces in self._texts:
+        for pieces in self._pieces:
             columns = [
                 list(map(write, found[text])) if text else [piece] * count for piece, text in pieces
             ]
@@ -228,13 +242,3 @@ class Query:
 def _lines(text: str) -> Iterator[Piece]:
     """Splits a text into lines with their breaks."""
     return ((line, line) for line in text.splitlines(keepends=True))
-
-
-def _standard_code(label: str) -> str:
-    """Returns the code that clients use for a language: de for deu, zh-CN for zh_cn."""
-    from babel.core import get_global
-
-    language, *others = label.replace("_", "-").split("-")
-    standard = get_global("language_aliases").get(language, language)
-    cased = (part.title() if len(part) == 4 else part.upper() for part in others)
-    return "-".join([standard, *cased])

@@ -10,6 +10,7 @@ of the SavedModel, see docs/serving.md.
 import asyncio
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -28,6 +29,18 @@ Columns = dict[str, list[Any]]
 
 _SIMILAR_CHARACTERS = 40
 """Texts whose lengths differ by less count as similar."""
+
+
+def read_api_key() -> str | None:
+    """Reads the server's key, which is not a flag: everybody on the machine can list flags.
+
+    Raises:
+        UserError: it cannot stand in a header.
+    """
+    key = os.environ.get("T2T_API_KEY")
+    if key is not None and (not key.isascii() or not key.isprintable() or key.split() != [key]):
+        raise UserError("T2T_API_KEY: expected ASCII without white space; set a key, or unset it.")
+    return key
 
 
 def read_request(

@@ -3,32 +3,31 @@
 import asyncio
 import ipaddress
 import os
+import re
 import signal
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from hmac import compare_digest
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from absl import logging
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.http_exceptions import HttpProcessingError
 
 from t2t_repro.decoding.batch_plan import default_workers
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import UserError, printable
+from t2t_repro.serving.documents import check_encodings, read_document
 from t2t_repro.serving.libretranslate import Direction, Query, frontend_settings, languages
-from t2t_repro.serving.predict import (
-    Answers,
-    RequestQueue,
-    read_json,
-    read_request,
-    write_answer,
-)
+from t2t_repro.serving.predict import Answers, RequestQueue, read_request, write_answer
 
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_SIZE = web.RequestKey("size", str)
 _Read = Callable[[web.Request], Awaitable[Any]]
+_Answer = Callable[[web.Request, Any], Awaitable[web.Response]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -39,22 +38,23 @@ class Options(NamedTuple):
         model_name: as clients give it.
         host: the address to listen on.
         allowed_host: names of the server in requests, besides `host` and this machine's own.
+        allowed_origin: sites whose pages may ask, such as "https://page.example"; "*" for all.
         rest_port: 0 for any free port.
         max_request_mb: the most MiB of a request.
-        client_seconds: the most seconds for a client to send a request.
+        client_seconds: the most seconds for a client to send a request's headers, and its body.
         max_batch_size: the most rows of a request, and of requests that are joined.
         max_waiting: the most requests at a time.
         drain_seconds: the most seconds to finish requests after SIGTERM.
         split_sentences: whether texts are translated sentence by sentence.
         source_language: the language by which they are split.
         max_characters: the most characters of a request in LibreTranslate's protocol.
-        api_key: what such requests need; None if anybody may ask. With a key, nothing is
-            translated for other requests.
+        api_key: what requests for translations need; None if anybody may ask.
     """
 
     model_name: str
     host: str
     allowed_host: Sequence[str]
+    allowed_origin: Sequence[str]
     rest_port: int
     max_request_mb: float
     client_seconds: float
@@ -97,12 +97,14 @@ class Server:
         options, loop, has_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, has_to_end.set)
-        runner = web.AppRunner(
-            self.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1
-        )
+        runner = web.AppRunner(self.application(), handler_cancellation=True, shutdown_timeout=1)
         await runner.setup()
-        await web.TCPSite(runner, options.host, options.rest_port).start()
-        host, port = runner.addresses[0][:2]
+        # Clients of LibreTranslate send texts in URLs. The log of aiohttp would hold these.
+        limits = {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
+        own: dict[str, Any] = {"auto_decompress": False, "access_log": None, **limits}
+        connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **own)
+        listening = await loop.create_server(connect, options.host, options.rest_port)
+        host, port = listening.sockets[0].getsockname()[:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
         await has_to_end.wait()
         logging.info("ending: %d requests to finish", self._open_requests)
@@ -110,6 +112,7 @@ class Server:
         deadline = loop.time() + options.drain_seconds
         while self._open_requests and loop.time() < deadline:
             await asyncio.sleep(0.02)
+        listening.close()
         await runner.cleanup()
         if self._queue.is_busy:
             logging.warning("not finished within --drain_seconds=%g", options.drain_seconds)
@@ -123,31 +126,55 @@ class Server:
             client_max_size=int(self._options.max_request_mb * 2**20),
         )
         model = f"/v1/models/{self._options.model_name}"
-        predict = self._answering(web.Request.read, self._predict)
-        translate = self._answering(_read_document, self._translate)
-        state = {"error_code": "OK", "error_message": ""}
-        version = {"version": "1", "state": "AVAILABLE", "status": state}
-        status = _always({"model_version_status": [version]})
+        models = (model, f"{model}/versions/1")
+        status = {"error_code": "OK", "error_message": ""}
+        version = {"version": "1", "state": "AVAILABLE", "status": status}
         most, needs_key = self._options.max_characters, bool(self._options.api_key)
-        settings = _always(frontend_settings(self._directions, most, needs_key))
-        routes = [web.get("/", self._show_page), web.get("/health", _always({"status": "ok"}))]
-        for path in (model, f"{model}/versions/1"):
-            routes += [web.post(f"{path}:predict", predict), web.get(path, status)]
-        known = _always(languages(self._directions))
-        routes += [web.post("/translate", translate), web.get("/languages", known)]
-        application.add_routes([*routes, web.get("/frontend/settings", settings)])
+        answers: dict[str, Any] = {
+            **{path: {"model_version_status": [version]} for path in models},
+            "/health": {"status": "ok"},
+            "/languages": languages(self._directions),
+            "/frontend/settings": frontend_settings(self._directions, most, needs_key),
+        }
+        predict = partial(self._handle, web.Request.read, self._predict)
+        translate = partial(self._handle, read_document, self._translate)
+        routes = [web.get(path, partial(_always, answer)) for path, answer in answers.items()]
+        routes += [web.post(f"{path}:predict", predict) for path in models]
+        routes += [web.post("/translate", translate), web.get("/", self._show_page)]
+        application.add_routes(routes)
         return application
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Answers a request, to pages of allowed sites too, and writes a line in the log."""
+        began, status = time.monotonic(), 0
+        try:
+            response = await self._answer(request, handler)
+            status, origin = response.status, request.headers.get("Origin", "")
+            if {"*", origin, f"{origin}/"} & {*self._options.allowed_origin}:
+                response.headers["Access-Control-Allow-Origin"] = origin or "*"
+                response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"
+                response.headers["Vary"] = "Origin"
+            return response
+        finally:
+            # Not the query, which may hold the text and the key.
+            path = re.sub("(?i)%3f.*", "", printable(request.rel_url.raw_path))[:80]
+            took = f"{(time.monotonic() - began) * 1000:.0f} ms{request.get(_SIZE, '')}"
+            logging.info("%s %s %s, %s", request.method[:20], path, status or "no answer", took)
+
+    async def _answer(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Refuses requests while draining or from other sites, and answers errors in JSON."""
         try:
             if self._is_draining:
                 raise web.HTTPServiceUnavailable(text="the server is ending")
             self._check_host(request.headers.get("Host", "localhost"))
+            if request.method == "OPTIONS" and self._options.allowed_origin:
+                return web.Response(status=204)
             return await handler(request)
         except UserError as error:
             status, message = 400, str(error)
+        except web.RequestPayloadError:
+            status, message = 400, "the body ends early or is malformed"
         except web.HTTPNotFound:
             paths = ", ".join(path.canonical for path in request.app.router.resources())
             status, message = 404, f"{request.path} is not found, expected one of {paths}"
@@ -176,66 +203,68 @@ class Server:
                 text=f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
             )
 
-    def _answering(self, read: _Read, answer: Callable[[Any], Awaitable[web.Response]]) -> _Handler:
-        """Returns a handler of requests that are counted, and have to arrive in time."""
-        options = self._options
+    async def _handle(self, read: _Read, answer: _Answer, request: web.Request) -> web.Response:
+        """Answers a request that is counted, and has to arrive in time."""
+        seconds, most = self._options.client_seconds, self._options.max_waiting
+        if self._open_requests >= most:
+            raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
+        check_encodings(request)
+        self._open_requests += 1
+        try:
+            async with asyncio.timeout(seconds):
+                received = await read(request)
+            return await answer(request, received)
+        except TimeoutError as error:
+            raise web.HTTPRequestTimeout(text=f"no whole request in {seconds:g} s") from error
+        finally:
+            self._open_requests -= 1
 
-        async def handle(request: web.Request) -> web.Response:
-            if self._open_requests >= (most := options.max_waiting):
-                raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
-            self._open_requests += 1
-            try:
-                async with asyncio.timeout(options.client_seconds):
-                    received = await read(request)
-                return await answer(received)
-            except TimeoutError as error:
-                seconds = options.client_seconds
-                raise web.HTTPRequestTimeout(text=f"no whole request in {seconds:g} s") from error
-            finally:
-                self._open_requests -= 1
-
-        return handle
-
-    async def _predict(self, body: bytes) -> web.Response:
-        if self._options.api_key:
-            raise web.HTTPForbidden(text="with an API key, only /translate is served")
+    async def _predict(self, request: web.Request, body: bytes) -> web.Response:
+        self._check_key(request)
         most = self._options.max_batch_size
         signature, columns, in_rows = read_request(body, self._inputs, most)
+        _count(request, *columns.values())
         outputs = await self._queue.answer(signature, columns)
         return web.json_response(body=write_answer(outputs, in_rows))
 
-    async def _translate(self, document: dict[str, Any]) -> web.Response:
+    async def _translate(self, request: web.Request, document: dict[str, Any]) -> web.Response:
         options = self._options
-        key = str(document.get("api_key") or "").encode(errors="replace")
-        if options.api_key and not compare_digest(key, options.api_key.encode()):
-            raise web.HTTPForbidden(text="api_key is wrong or missing")
-        most = options.max_batch_size, options.max_characters
-        query = Query(document, self._directions, *most)
+        self._check_key(request, document.get("api_key"))
+        query = Query(document, self._directions, options.max_batch_size, options.max_characters)
+        _count(request, query.texts)
         sources = query.sources()
         outputs = await self._queue.answer(query.direction.name, {"source": sources})
         found = dict(zip(sources, outputs["translations"], strict=True))
         return web.json_response(query.answer(found))
 
+    def _check_key(self, request: web.Request, given: Any = None) -> None:
+        """Checks the key that a request brings in its fields or in a header."""
+        key, header = self._options.api_key, request.headers.get("Authorization", "")
+        sent = str(given or header.removeprefix("Bearer ")).encode(errors="replace")
+        if key and not compare_digest(sent, key.encode()):
+            raise web.HTTPForbidden(text="api_key or 'Authorization: Bearer' is wrong or missing")
+
     async def _show_page(self, request: web.Request) -> web.Response:
         return web.Response(text=self._page, content_type="text/html")
 
 
-def _always(answer: Any) -> _Handler:
-    """Returns a handler that gives every request the same answer."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return web.json_response(answer)
-
-    return handle
+async def _always(answer: Any, request: web.Request) -> web.StreamResponse:
+    """Gives every request the same answer."""
+    return web.json_response(answer)
 
 
-async def _read_document(request: web.Request) -> dict[str, Any]:
-    """Reads JSON or a form; a name that a form has several times is a list."""
-    if request.content_type not in _FORMS:
-        return read_json(await request.read())
-    try:
-        fields = await request.post()
-    except (ValueError, LookupError, BadHttpMessage) as error:
-        raise UserError(f"the body is not a form: {reason_of(error)}") from error
-    values = ((name, fields.getall(name)) for name in fields)
-    return {name: some[0] if len(some) == 1 else some for name, some in values}
+def _count(request: web.Request, *columns: Sequence[str]) -> None:
+    """Notes the size of a request for the log."""
+    characters = sum(len(text) for column in columns for text in column)
+    request[_SIZE] = f", {len(columns[0])} texts, {characters} characters"
+
+
+class _Connection(web.RequestHandler):
+    """A connection that neither logs nor repeats malformed bytes, in which a key may be."""
+
+    def handle_error(self, *args: Any, **named: Any) -> web.StreamResponse:
+        """Answers what is not HTTP."""
+        if not any(isinstance(value, HttpProcessingError) for value in args):
+            return super().handle_error(*args, **named)
+        message = "the request is not HTTP/1.1, or its URL or headers are too long"
+        return web.json_response({"error": message}, status=400)

@@ -11,13 +11,16 @@ from urllib.request import urlopen
 import pytest
 
 from t2t_repro.decoding.sentences import translate_split
+from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
+from t2t_repro.serving.predict import read_api_key
 from tests.commands import outcomes_of
 from tests.decoding.random_translator import ODD_LINES
 from tests.processes import CHECKOUT
 
 LINES = [line for line in ODD_LINES if "\n" not in line]
+KEY = "secret"
 BINDINGS = "Translator.max_extra_length = 8\nTranslator.max_source_length = 24\n"
 
 
@@ -38,7 +41,7 @@ def server(model_dir):
         [sys.executable, "-m", "t2t_repro.serve", *flags],
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT), "T2T_API_KEY": KEY},
     ) as process:
         assert process.stderr
         for line in process.stderr:
@@ -48,6 +51,11 @@ def server(model_dir):
         yield found[1]
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("T2T_API_KEY", KEY)
 
 
 def test_lines_in_lines_out(server, translator, tmp_path):
@@ -76,6 +84,20 @@ def test_lines_in_lines_out(server, translator, tmp_path):
     assert [row[3:] == [] for row in rows] == [one.finished for _, one in numbered]
     assert (unknown.status, unknown.out) == (2, "")
     assert "404" in unknown.err
+
+
+def test_directions_are_checked_before_models_are_loaded(tmp_path):
+    flags = ["--model_dir=nowhere", "--rest_port=0", "--direction=english-german"]
+    (outcome,) = outcomes_of([("serve", flags, "")], tmp_path)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "--direction=english-german" in outcome.err
+
+
+@pytest.mark.parametrize("given", ["", "a b", "a\n", "ключ"])
+def test_a_key_can_stand_in_a_header(monkeypatch, given):
+    monkeypatch.setenv("T2T_API_KEY", given)
+    with pytest.raises(UserError):
+        read_api_key()
 
 
 def test_sentences_of_a_line(server, model_dir, translator, tmp_path):

@@ -38,6 +38,20 @@ def test_text_is_escaped():
     assert html_of('a < b & "c"\xa0') == 'a &lt; b &amp; "c"&nbsp;'
 
 
+@pytest.mark.parametrize(
+    ("number", "character"),
+    [
+        ("9" * 5000, "\ufffd"),
+        ("0" * 5000 + "65", "A"),
+        ("x" + "f" * 5000, "\ufffd"),
+        ("0", "\ufffd"),
+    ],
+)
+def test_numbers_of_characters_have_any_length(number, character):
+    (text,) = [text for _, text in split_html(f"a &#{number}; b") if text]
+    assert text == f"a {character} b"
+
+
 def test_broken_html_loses_nothing():
     draw = random.Random(1)
     parts = [*"<>/!-=&;'\" \n", "a", "tree", "<p", "</p>", "<!--", "-->", "<pre>", "</pre>", "&#x"]

@@ -109,7 +109,7 @@ def test_what_clients_ask_first(server):
         "zh-Hans": ("Simplified Chinese", []),
     }
     assert (settings["charLimit"], settings["keyRequired"]) == (2000, False)
-    assert settings["language"]["target"] == {"code": "de", "name": "German"}
+    assert settings["language"]["target"]["name"] == "German"
 
 
 def test_auto_is_the_only_source(server):
@@ -140,6 +140,24 @@ def test_what_is_wrong_has_a_status_and_a_reason(server, values, status):
     assert answer["error"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "q"),
+    [
+        ("?q=a+tree&source=en&target=de", None, "a tree"),
+        ("?source=en&target=de", FormData({"q": "a tree"})(), "a tree"),
+        ("?q=a+tree&source=en", FormData({"q": "a cloud", "target": "de"})(), "a tree"),
+        ("?q=a+tree&source=en", json.dumps({"q": "a cloud", "target": "de"}), "a cloud"),
+        ("?q=%C3%A4&source=EN&target=DE", None, "ä"),
+        ("?q=%FF&source=en&target=de", None, None),
+    ],
+)
+def test_fields_may_stand_in_the_url(server, translator, path, body, q):
+    ((status, text),) = answers(server, ("POST", f"/translate{path}", body))
+    assert status == (200 if q else 400)
+    if q:
+        assert json.loads(text) == {"translatedText": in_sentences(translator, q)[0]}
+
+
 @pytest.mark.parametrize("body", ["{", "[]", FormData({"q": "a"})(), FormData({"source": "a"})()])
 def test_other_bodies_are_400(server, body):
     assert ask(server, body)[0] == 400
@@ -151,7 +169,9 @@ def test_with_a_key_only_who_knows_it_is_answered(translator):
     keys = ("schlüssel", None, "other", ["schlüssel"])
     assert [ask(server, None, api_key=key)[0] for key in keys] == [200, 403, 403, 403]
     body = json.dumps({"inputs": ["a"]})
-    assert answers(server, ("POST", PREDICT, body))[0][0] == 403
+    for key, status in (("schlüssel", 200), ("other", 403), ("", 403)):
+        found = answers(server, ("POST", PREDICT, body), Authorization=f"Bearer {key}")
+        assert found[0][0] == status
 
 
 def test_markup_stays_and_its_text_is_translated(server, translator):
@@ -175,7 +195,7 @@ def test_directions_have_the_tags_of_their_models():
         with_pieces("a", ">>deu<<", ">>zho_Hans<<"),
         with_pieces("<2de>", "<2en>", "<b>"),
     )
-    texts = ["en-*", "en-en,de-en", "de-pt-BR"]
+    texts = ["en-*", "en-en,de-en", "de-pt-BR,en-es-419,sr-latn-zh_cn"]
     found = read_directions(texts, [opus, mixture, with_pieces("a")])
     assert [(one.name, one.tag) for one in found] == [
         ("en-de", ">>deu<<"),
@@ -183,9 +203,14 @@ def test_directions_have_the_tags_of_their_models():
         ("en-en", "<2en>"),
         ("de-en", "<2en>"),
         ("de-pt-BR", ""),
+        ("en-es-419", ""),
+        ("sr-latn-zh_cn", ""),
     ]
+    assert [read_directions([text], [opus])[0].tag for text in ("en-zh", "en-zh-hans")] == [
+        ">>zho_Hans<<"
+    ] * 2
     assert read_directions(["en-deu"], [opus])[0].tag == ">>deu<<"
-    for wrong in ["en", "en-fr", "EN-de", "", "en-de,", "en-de,en-de"]:
+    for wrong in ["en", "en-fr", "EN-de", "", "en-de,", "en-de,en-de", "en_de", "xx-de"]:
         with pytest.raises(UserError):
             read_directions([wrong], [opus])
     with pytest.raises(UserError):

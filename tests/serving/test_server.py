@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import socket
+import time
+import zlib
 
 import aiohttp
 import pytest
@@ -23,6 +25,7 @@ OPTIONS = Options(
     model_name="made",
     host="127.0.0.1",
     allowed_host=["proxy.example"],
+    allowed_origin=["https://page.example"],
     rest_port=0,
     max_request_mb=0.1,
     client_seconds=0.5,
@@ -116,7 +119,8 @@ def test_sentences_are_served_as_they_are_translated(translator):
 def test_the_page_asks_for_what_is_served(server):
     ((status, page),) = answers(server, ("GET", "/"))
     assert status == 200
-    (path,) = re.findall(r'fetch\("([^"]+)"', page)
+    *others, path = re.findall(r'call\("([^"]+)"', page)
+    assert others == ["languages", "frontend/settings", "translate"]
     (signature,) = re.findall(r'signature_name: "(\w+)"', page)
     body = json.dumps({"signature_name": signature, "inputs": ["a"]})
     ((status, text),) = answers(server, ("POST", f"/{path}", body))
@@ -241,3 +245,105 @@ def test_what_was_received_before_sigterm_is_answered(translator):
     assert [status for status, _ in refused] == [503] * 3
     texts = [json.loads(text)["outputs"]["translation"][0] for _, text in received]
     assert texts == [best.text for best, *_ in translator.translate(LINES)]
+
+
+PART = 'Content-Disposition: form-data; name="{}"{}\r\n\r\n{}'
+
+
+def form(*parts):
+    """A body of multipart/form-data with the boundary that browsers have, and its type."""
+    line = "--" + "-" * 27 + "7MA4"
+    bodies = [f"{line}\r\n{PART.format(*part)}\r\n" for part in parts]
+    return f"multipart/form-data; boundary={line[2:]}", "".join(bodies) + f"{line}--\r\n"
+
+
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "encoding", "status"),
+    [
+        (f"{JSON}; charset=UTF8", "{}", "identity", 400),
+        (f"{JSON}; charset=punycode", "{}", "identity", 415),
+        (f'{FORM}; charset="utf-7"', "q=a", "identity", 415),
+        (FORM, "q=a&_charset_=idna", "identity", 415),
+        (FORM, "q=%FF", "identity", 400),
+        (FORM, "&".join(["a=b"] * 1001), "identity", 400),
+        (*form(("q", "\r\nContent-Type: text/plain; charset=punycode", "a")), "identity", 415),
+        (*form(("_charset_", "", "punycode"), ("q", "", "a")), "identity", 415),
+        (*form(("q", "\r\nContent-Transfer-Encoding: other", "a")), "identity", 400),
+        (*form(("", "", "a")), "identity", 400),
+        (f"{JSON}; a*{'9' * 5000}=b; charset*=punycode''x", "{}", "identity", 400),
+        (JSON, "{}", "gzip", 415),
+    ],
+)
+def test_bodies_are_plain_and_in_utf_8(server, content_type, body, encoding, status):
+    headers = {"Content-Type": content_type, "Content-Encoding": encoding}
+    ((found, text),) = answers(server, ("POST", "/translate", body), **headers)
+    assert found == status
+    assert json.loads(text)["error"]
+
+
+def test_only_allowed_sites_have_their_pages_answered(server):
+    for origin, allowed in (("https://page.example", True), ("https://other.example", False)):
+
+        async def ask(origin=origin):
+            async with TestClient(TestServer(server.application())) as client:
+                requests = ("OPTIONS", "/translate"), ("GET", "/languages"), ("GET", "/nowhere")
+                found = [await client.request(*one, headers={"Origin": origin}) for one in requests]
+                return [(one.status, "Access-Control-Allow-Origin" in one.headers) for one in found]
+
+        assert asyncio.run(ask()) == [(204, allowed), (200, allowed), (404, allowed)]
+
+
+def test_requests_are_logged_without_text_and_key(server, caplog):
+    body = json.dumps({"inputs": ["the red stone", "a"]})
+    requests = ("POST", f"{PREDICT}?api_key=secret", body), ("GET", "/x%3Fapi_key=secret", None)
+    with caplog.at_level("INFO", "absl"):
+        answers(server, *requests)
+    first, second = (record.getMessage() for record in caplog.records)
+    assert re.fullmatch(rf"POST {PREDICT} 200, \d+ ms, 2 texts, 14 characters", first)
+    assert re.fullmatch(r"GET /x 404, \d+ ms", second)
+
+
+async def exchange(client, sent):
+    """Returns what a server sends until it closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", client._base_url.port)
+    writer.write(sent)
+    async with asyncio.timeout(30):
+        received = await reader.read()
+    writer.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    return received
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "",
+        "GET /health HTTP/1.1\r\nHost: secret",
+        "GET /?api_key=secret HTTP/1.1\r\nHost: secret\0\r\n\r\n",
+        "\x16\x03secret",
+        "POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n",
+    ],
+    ids=["nothing", "half a header", "a null", "no HTTP", "a bad chunk"],
+)
+def test_a_connection_that_sends_no_request_is_closed(translator, sent, caplog):
+    with caplog.at_level("INFO"):
+        received = serving(translator, lambda _, client: exchange(client, sent.encode()))
+    assert b"secret" not in received
+    assert b" 200 " not in received
+    assert "secret" not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_a_compressed_body_is_not_inflated(translator):
+    packer = zlib.compressobj(1, wbits=31)
+    first, block = (packer.compress(bytes(10**7)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in "ab")
+    body = first + block * 300
+    head = f"Host: localhost\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    began = time.process_time()
+    sent = f"POST /translate HTTP/1.1\r\n{head}".encode() + body
+    assert b" 415 " in serving(translator, lambda _, client: exchange(client, sent))
+    # To inflate 3 GB takes longer.
+    assert time.process_time() - began < 1

@@ -1,0 +1,32 @@
+"""Codes of languages: clients write them in several ways."""
+
+import pytest
+
+from t2t_repro.serving.languages import find_code
+
+
+@pytest.mark.parametrize(
+    ("asked", "served", "found"),
+    [
+        ("DE", "en de", "de"),
+        ("deu", "en de", "de"),
+        ("en-US", "en de", "en"),
+        ("en-GB", "en de", "en-GB"),
+        ("zh", "zh-Hant zh-Hans", "zh-Hans"),
+        ("zh-hant", "zh zh-Hant", "zh-Hant"),
+        ("zh_TW", "zh zh-Hant", "zh-Hant"),
+        ("zt", "zh-Hant", "zh-Hant"),
+        ("zh-Hant", "zh", "zh-Hant"),
+        ("pb", "pt pt-BR", "pt-BR"),
+        ("pt", "pt-BR pt", "pt"),
+        ("pt", "pt-BR", "pt-BR"),
+        ("es_419", "es es-419", "es-419"),
+        ("sr-latn", "sr sr-Latn", "sr-Latn"),
+        ("sr-Latn", "sr", "sr-Latn"),
+        ("no", "nb nn", "nb"),
+        ("nb", "no", "no"),
+        ("-" * 40, "de", "-" * 40),
+    ],
+)
+def test_a_language_is_found_under_its_other_codes(asked, served, found):
+    assert find_code(asked, served.split()) == found
