@@ -71,7 +71,7 @@ def _read_parts(body: bytes, content_type: str) -> dict[str, list[str]]:
     for part in parts:
         head, _, value = part.partition("\r\n\r\n")
         name = _parameter(head, "name")
-        if not name or re.search("(?i)transfer-encoding: *(?!7bit|8bit|binary)", head):
+        if not name or re.search("(?i)transfer-encoding:(?! *(7bit|8bit|binary))", head):
             raise ValueError("a part has no name, or a Content-Transfer-Encoding")
         _check_charset(value if name == "_charset_" else _parameter(head, "charset"))
         fields.setdefault(name, []).append(value)

@@ -15,7 +15,7 @@ from t2t_repro.serving.libretranslate import Direction, read_directions
 from t2t_repro.serving.predict import Answers
 from t2t_repro.serving.server import Server
 from t2t_repro.text.tags import Tags
-from tests.serving.test_server import OPTIONS, PREDICT, answers
+from tests.serving.test_server import FORM, OPTIONS, PREDICT, answers, form
 
 TEXT = "The red bird.  A tree. \r\n\r\n  a cloud\n"
 
@@ -161,6 +161,27 @@ def test_fields_may_stand_in_the_url(server, translator, path, body, q):
 @pytest.mark.parametrize("body", ["{", "[]", FormData({"q": "a"})(), FormData({"source": "a"})()])
 def test_other_bodies_are_400(server, body):
     assert ask(server, body)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        (("a", "", "b"), 200),
+        (("a", "\r\nContent-Transfer-Encoding: 8bit", "b"), 200),
+        (("a", "\r\nContent-Transfer-Encoding: other", "b"), 400),
+        (("", "", "b"), 400),
+    ],
+)
+def test_parts_of_a_form_have_a_name_and_no_other_encoding(server, wrong, status):
+    content_type, body = form(("q", "", "a"), ("source", "", "en"), ("target", "", "de"), wrong)
+    headers = {"Content-Type": content_type}
+    assert answers(server, ("POST", "/translate", body), **headers)[0][0] == status
+
+
+@pytest.mark.parametrize(("more", "status"), [("", 200), ("&b=%FF", 400), ("&a=b" * 1000, 400)])
+def test_forms_are_limited(server, more, status):
+    headers, body = {"Content-Type": FORM}, f"q=a&source=en&target=de{more}"
+    assert answers(server, ("POST", "/translate", body), **headers)[0][0] == status
 
 
 def test_with_a_key_only_who_knows_it_is_answered(translator):

@@ -267,12 +267,8 @@ FORM, JSON = "application/x-www-form-urlencoded", "application/json"
         (f"{JSON}; charset=punycode", "{}", "identity", 415),
         (f'{FORM}; charset="utf-7"', "q=a", "identity", 415),
         (FORM, "q=a&_charset_=idna", "identity", 415),
-        (FORM, "q=%FF", "identity", 400),
-        (FORM, "&".join(["a=b"] * 1001), "identity", 400),
         (*form(("q", "\r\nContent-Type: text/plain; charset=punycode", "a")), "identity", 415),
         (*form(("_charset_", "", "punycode"), ("q", "", "a")), "identity", 415),
-        (*form(("q", "\r\nContent-Transfer-Encoding: other", "a")), "identity", 400),
-        (*form(("", "", "a")), "identity", 400),
         (f"{JSON}; a*{'9' * 5000}=b; charset*=punycode''x", "{}", "identity", 400),
         (JSON, "{}", "gzip", 415),
     ],
@@ -322,17 +318,17 @@ async def exchange(client, sent):
     [
         "",
         "GET /health HTTP/1.1\r\nHost: secret",
+        "GET /health?api_key=secret HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "GET /?api_key=secret HTTP/1.1\r\nHost: secret\0\r\n\r\n",
         "\x16\x03secret",
         "POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n",
     ],
-    ids=["nothing", "half a header", "a null", "no HTTP", "a bad chunk"],
+    ids=["nothing", "half a header", "a request", "a null", "no HTTP", "a bad chunk"],
 )
-def test_a_connection_that_sends_no_request_is_closed(translator, sent, caplog):
+def test_connections_are_closed_and_what_they_sent_is_not_repeated(translator, sent, caplog):
     with caplog.at_level("INFO"):
         received = serving(translator, lambda _, client: exchange(client, sent.encode()))
     assert b"secret" not in received
-    assert b" 200 " not in received
     assert "secret" not in caplog.text
     assert "Traceback" not in caplog.text
 
