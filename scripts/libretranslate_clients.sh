@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Asks a running server through libretranslatepy and through Weblate's own class for LibreTranslate.
-# Both come from PyPI into an environment of their own. The server, for example:
+# Asks a running server through libretranslatepy, deep-translator (fields in the URL) and Weblate's
+# own class for LibreTranslate. They come from PyPI into an environment of their own. The server, for example:
 #   python -m t2t_repro.serve --model_dir=runs/quickstart_both_ways/model --direction=en-de,de-en
 #   bash scripts/libretranslate_clients.sh http://localhost:8501 [key]
 set -euo pipefail
@@ -8,6 +8,7 @@ url="${1:?expected the address of a server, such as http://localhost:8501}"
 environment="${TMPDIR:-/tmp}/libretranslate_clients"
 [ -d "$environment" ] || python3 -m venv "$environment"
 source "$environment/bin/activate"
+pip install -q deep-translator==1.11.4
 pip install -q --no-deps libretranslatepy==2.1.4 weblate==5.14.3
 # What Weblate requires, without four packages that need C libraries and draw, scan or back up.
 python - > "$environment/requirements.txt" <<'EOF'
@@ -25,6 +26,7 @@ import sys
 from unittest.mock import MagicMock
 
 import django
+from deep_translator import LibreTranslator
 from django.conf import settings
 from libretranslatepy import LibreTranslateAPI
 
@@ -37,6 +39,8 @@ client = LibreTranslateAPI(url, key or None)
 print("libretranslatepy", client.languages())
 for text in texts:
     print("libretranslatepy", client.translate(text, "en", "de"))
+other = LibreTranslator("en", "de", use_free_api=False, custom_url=f"{url}/", api_key=key or "-")
+print("deep-translator", other.translate(texts[0]))
 
 sys.modules |= dict.fromkeys(("cairo", "gi", "gi.repository", "tesserocr"), MagicMock())
 from weblate import settings_example

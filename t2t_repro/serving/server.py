@@ -240,7 +240,7 @@ class Server:
     def _check_key(self, request: web.Request, given: Any = None) -> None:
         """Checks the key that a request brings in its fields or in a header."""
         key, header = self._options.api_key, request.headers.get("Authorization", "")
-        sent = str(given or header.removeprefix("Bearer ")).encode(errors="replace")
+        sent = str(given or re.sub("(?i)^bearer +", "", header)).encode(errors="replace")
         if key and not compare_digest(sent, key.encode()):
             raise web.HTTPForbidden(text="api_key or 'Authorization: Bearer' is wrong or missing")
 

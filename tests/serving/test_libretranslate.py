@@ -190,8 +190,8 @@ def test_with_a_key_only_who_knows_it_is_answered(translator):
     keys = ("schlüssel", None, "other", ["schlüssel"])
     assert [ask(server, None, api_key=key)[0] for key in keys] == [200, 403, 403, 403]
     body = json.dumps({"inputs": ["a"]})
-    for key, status in (("schlüssel", 200), ("other", 403), ("", 403)):
-        found = answers(server, ("POST", PREDICT, body), Authorization=f"Bearer {key}")
+    for key, status in (("Bearer schlüssel", 200), ("bearer schlüssel", 200), ("Bearer", 403)):
+        found = answers(server, ("POST", PREDICT, body), Authorization=key)
         assert found[0][0] == status
 
 
