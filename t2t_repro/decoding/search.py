@@ -50,7 +50,7 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
         first: the number of the first line; None if they have no numbers.
     """
     cut = [index for index, one in enumerate(translations) if one.truncated]
-    log_lines(first, cut, "only the beginning of a long text, or of a long word, is used")
+    log_lines(first, cut, "only its beginning, or that of a long word, is translated")
     unfinished = [index for index, one in enumerate(translations) if not one.finished]
     log_lines(first, unfinished, "the translation is cut off at the limit of its length")
 
@@ -61,7 +61,7 @@ def log_lines(first: int | None, indices: Collection[int], message: str) -> None
         numbers = ", ".join(str((first or 0) + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
         lines = f"line{'s' * (len(indices) > 1)} {numbers}{more}"
-        logging.warning(f"{lines if first is not None else f'{len(indices)} texts'}: {message}")
+        logging.warning(f"{f'{len(indices)} texts' if first is None else lines}: {message}")
 
 
 class StepModel(Protocol):

@@ -10,14 +10,12 @@ from t2t_repro.decoding.kept import masked
 # Emoji, arrows and the marks of directions, for a regular expression.
 SYMBOLS = "\u200d-\u200f\u202a-\u202e\u2066-\u2069\ufe0f\u20e3\u2190-\u2bff\U0001f000-\U0001faff"
 
-# Codes of three letters, of the languages for which sentencex has rules.
-_CODES = dict(
-    re.findall(
-        r"(\w+) (\w+)",
-        "bul bg cat ca ces cs cze cs dan da deu de ger de ell el spa es fin fi fra fr fre fr "
-        "ita it nld nl dut nl pol pl por pt rus ru slk sk ukr uk hye hy kaz kk tam ta amh am",
-    )
+# Codes of three letters, of languages for which sentencex has rules, and those of two.
+_PAIRS = (
+    "bul=bg cat=ca ces=cs cze=cs dan=da deu=de ger=de ell=el gre=el spa=es fin=fi fra=fr fre=fr "
+    "ita=it nld=nl dut=nl pol=pl por=pt rus=ru slk=sk ukr=uk hye=hy kaz=kk tam=ta amh=am"
 )
+_CODES = dict(pair.split("=") for pair in _PAIRS.split())
 
 # sentencex's time grows with the square of a text's sentences.
 _CHARACTERS = 2000
@@ -41,8 +39,8 @@ _NO_STOP = re.compile(
 )
 # "Der 5. Teil": nouns have a capital, and so have these words, which begin a sentence.
 _ORDINAL = re.compile(
-    r"\.(?<=\d\.)(?<!\d{4}\.)(?=\s[A-ZÄÖÜ])(?!\s(?:D(?:er|ie|as|ann|anach|och|ort|a)|E(?:r|s|ine?)"
-    r"|S(?:ie|o)|I(?:ch|hr|m|n)|W(?:ir|er|ie|as|o)|A(?:m|ber|uch|lle)|Und|Jetzt|Nun|Heute)\b)"
+    r"\.(?<=\d\.)(?<!\d{4}\.)(?=\s[A-ZÄÖÜ])"
+    r"(?!\s(?:D(?:er|ie|as|ann|anach|och)|E[rs]|Sie|Ich|Wir|Ihr|Ein|I[mn]|Am|Und|Aber|Auch|So)\b)"
 )
 
 
@@ -53,7 +51,7 @@ def split(line: str, language: str) -> Iterator[tuple[str, str]]:
         line: any text. If it has line breaks, it is split at these too.
         language: a code such as "de", "de-AT" or "deu"; unknown ones are split as English.
     """
-    code = re.split("[-_]", language.lower())[0]
+    code = language.lower().replace("_", "-").split("-")[0]
     for part in re.split(r"(?<=\n)", line):
         start = len(part) - len(part.lstrip())
         yield from [("", part[:start])] * bool(start)

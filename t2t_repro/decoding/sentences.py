@@ -95,7 +95,7 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
     """Splits a line into sentences with the codes in front of the line."""
     codes = languages_in_front(line)
     start = line.index(codes)
-    yield "", line[:start] + "\n" * codes.count("\n")
+    yield "", line[:start] + codes[len(codes.rstrip()) :].lstrip(" ")
     for sentence in split(line[start + len(codes) :], language):
         yield from _without_marks(sentence, codes)
 
