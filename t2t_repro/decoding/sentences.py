@@ -62,7 +62,7 @@ def translate_sentences(
 ) -> list[Translation]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
-    A sentence that is too long, or loses half, is halved at white space. A translation has
+    A sentence that is too long is halved at white space. A translation has
     addresses, placeholders and the like exactly as often as its line: where it would not, the parts
     between them are translated. What has no words stays as it is. The code of a target language in
     front of a line stands in front of all its sentences.
@@ -121,15 +121,13 @@ def _gaps(text: str) -> list[re.Match[str]]:
 
 
 def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
-    """Halves a sentence that was truncated or lost, and its halves, where there is white space.
+    """Halves a sentence that was truncated, and its halves, where there is white space.
 
     If its translation has not what is kept, the sentence is divided there.
     """
     text, blank = sentence
     found = known.get(text)
-    # Models end early where a sentence is longer than most of their training.
-    is_short = found and len(text) > 60 and 2 * len(found.text.encode()) < len(text)
-    if found and (found.truncated or is_short) and (gaps := _gaps(text)):
+    if found and found.truncated and (gaps := _gaps(text)):
         codes = languages_in_front(text)
         start, end = gaps[len(gaps) // 2].span()
         for half in (text[len(codes) : start], text[start:end]), (text[end:], blank):

@@ -253,10 +253,3 @@ def test_sentences_longer_than_those_of_the_training_are_halved(model, subwords)
     (row,) = translate_sentences(["the red bird " * 9], "en", copy, long)
     assert row == Translation("the red bird " * 9, -float(len(asked)))
     assert not long(asked)
-
-
-def test_a_sentence_that_is_mostly_lost_is_halved():
-    line = " and ".join(f"Paul read {number} pages" for number in range(20))
-    short = lambda texts: [Translation(text[:25], -1.0) for text in texts]  # noqa: E731
-    (row,) = translate_sentences([line], "en", short)
-    assert len(row.text) > len(line) / 3
