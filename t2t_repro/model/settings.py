@@ -30,7 +30,7 @@ Multi30k). W^O, the biases (0) and the embedding are the same in both; see `mode
 """
 
 DecoderSelfAttention = Literal["attention", "ssru"]
-"""What a decoder layer sees earlier target positions by: self-attention (the paper), or the `SSRU`.
+"""How a decoder layer reads earlier target positions: by self-attention (the paper) or the `SSRU`.
 
 The encoder always has self-attention.
 """

@@ -1,8 +1,8 @@
 """The simpler simple recurrent unit, in the place of the decoder's self-attention.
 
 Kim et al. (2019), "From Research to Production and Back: Ludicrously Fast Neural Machine
-Translation" (D19-5632). Marian's students have it, Firefox Translations' models among them. A step
-of decoding costs the same at every position, and remembers one vector per layer.
+Translation" (D19-5632). Marian's students have it, Firefox Translations' models among them. In
+decoding a layer remembers one vector, not the keys and values of all earlier positions.
 """
 
 from typing import Any
@@ -40,8 +40,8 @@ _recurrence = kernels.fast(doubled_recurrence, recurrence)
 class SSRU(SameShape):
     """relu(c_t), where c_t = f_t ⊙ c_{t-1} + (1 - f_t) ⊙ v_t and c_0 = 0.
 
-    f_t = sigmoid(x_t W_f + b_f), v_t = x_t W. The state c and all that it is made of are float32 in
-    mixed precision too.
+    f_t = sigmoid(x_t W_f + b_f), v_t = x_t W. A sub-layer as self-attention is: in post-norm a
+    layer then computes LayerNorm(x_t + relu(c_t)). In mixed precision f, v and c are float32.
 
     Args:
         d_model: width of input, state and output.

@@ -16,6 +16,7 @@ formulas run instead of the kernels: the same program, slower.
     gradients: softmax    a softmax kept in float32         attention.py                 1.6 *
     gradients: layer_norm automatic differentiation         layer_norm.py                1.03
     gpu: relu             tf.nn.relu                        feed_forward.py              †
+    recurrence            a step for every position         ssru.py                      GAIN §
     packing               vectors of padding                training/gradients.py        1.09
 
 The gain is the speed of training or decoding with all kernels, divided by that without this one, on

@@ -35,11 +35,15 @@ def _doubled(f: tf.Tensor, u: tf.Tensor, length: tf.Tensor, direction: int) -> t
     The rows that `tf.roll` brings from the other end are multiplied by the 0 of a first row.
     """
 
-    def take_in(i: tf.Tensor, f: tf.Tensor, u: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        shift = direction * tf.bitwise.left_shift(1, i)
-        u += f * tf.roll(u, shift, axis=0)
-        return i + 1, f * tf.roll(f, shift, axis=0), u
+    def at(i: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+        return tf.roll(x, direction * tf.bitwise.left_shift(1, i), axis=0)
 
     # Counted by ones, so that XLA knows how often the loop runs.
-    steps = tf.reduce_sum(tf.cast(tf.bitwise.left_shift(1, tf.range(31)) < length, tf.int32))
-    return tf.while_loop(lambda i, f, u: i < steps, take_in, (tf.constant(0), f, u))[2]
+    steps = tf.reduce_sum(tf.cast(tf.bitwise.left_shift(2, tf.range(30)) < length, tf.int32))
+    i, f, u = tf.while_loop(
+        lambda i, f, u: i < steps,
+        lambda i, f, u: (i + 1, f * at(i, f), u + f * at(i, u)),
+        (tf.constant(0), f, u),
+    )
+    # The last step needs no product of factors.
+    return u + f * at(i, u)

@@ -20,13 +20,10 @@ def results():
     target = rng.integers(2, 40, (3, 7)).astype(np.int32)
     source[1, 4:], target[1, 3:] = 0, 0
     found: dict[str, Any] = {"plain": kernels.PLAIN}
-    for name, layer, neighbourhood in (
-        ("paper", {}, None),
-        ("restricted", {}, 3),
-        ("ssru", {"decoder_self_attention": "ssru"}, None),
-    ):
+    cases: list[tuple[Any, int | None]] = [("attention", None), ("attention", 3), ("ssru", None)]
+    for kind, neighbourhood in cases:
         keras.utils.set_random_seed(0)
-        sizes = LayerConfig(16, 32, 2, dropout=0.0, activation="gelu", **layer)
+        sizes = LayerConfig(16, 32, 2, dropout=0.0, activation="gelu", decoder_self_attention=kind)
         model = Transformer(40, 2, sizes, neighbourhood=neighbourhood)
         model.build()
         weights = [weight.value for weight in model.trainable_variables]
@@ -40,7 +37,7 @@ def results():
             logits, state = decoder.step(ids, parents, tf.constant(position), state)
             scores.append(tf.reduce_logsumexp(logits, axis=2).numpy().tolist())
             ids = tf.constant(rng.integers(2, 40, (3, 3)), tf.int32)
-        found[name] = {
+        found[f"{kind} {neighbourhood}"] = {
             "sums": [float(value) for value in sums],
             "norms": [float(tf.norm(tf.convert_to_tensor(gradient))) for gradient in gradients],
             "scores": scores,

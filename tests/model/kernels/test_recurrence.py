@@ -1,5 +1,7 @@
 """The states of sentences in rows one after the other, and their gradients."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +9,7 @@ import tensorflow as tf
 from t2t_repro.model.kernels.recurrence import doubled_recurrence
 from t2t_repro.model.ssru import recurrence
 
-LENGTHS = [1, 7, 2, 33, 8, 9, 1]
+LENGTHS = [1, 7, 2, 17, 8, 1]
 IS_FIRST = np.isin(np.arange(sum(LENGTHS)), np.cumsum([0, *LENGTHS]))[:, None]
 
 
@@ -40,8 +42,7 @@ def test_it_is_the_formula_with_its_gradient(jit_compile):
 
 
 def test_the_gradient_is_that_of_finite_differences():
-    pairs = tf.test.compute_gradient(
-        lambda factors, terms: states(doubled_recurrence, factors, terms), operands(np.float64, 1)
-    )
+    program = tf.function(partial(states, doubled_recurrence))
+    pairs = tf.test.compute_gradient(program, operands(np.float64, 1))
     for exact, estimated in zip(*pairs, strict=True):
         np.testing.assert_allclose(exact, estimated, atol=1e-6)
