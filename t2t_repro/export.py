@@ -5,14 +5,18 @@ the limits of the training run and of --gin_param. Every call writes a new versi
 --format=ctranslate2 is a model directory of CTranslate2, an engine for CPUs and GPUs: tokens in,
 tokens out, with SentencePiece's model. The engine is given beam and limits when it runs.
 --format=hugging_face is a `MarianMTModel` of transformers, with its tokenizer and a model card.
+--format=marian is a student as Firefox ships them: 8-bit weights, SentencePiece's models and the
+lexical shortlist, for engines in browsers and on phones.
 """
 
+from itertools import islice
 from pathlib import Path
 
 from absl import flags, logging
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
+from t2t_repro.command_line.text_lines import stream_input
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import mean_target_length
@@ -23,20 +27,29 @@ _WEIGHTS = {
     "saved_model": ["float32", "bfloat16", "int8"],
     "ctranslate2": ["float32", "int8"],
     "hugging_face": ["float32"],
+    "marian": ["int8"],
 }
-"""The values of --weights that each format has."""
+"""The values of --weights that each format has, its default first."""
+
+_CALIBRATION_LINES = 200
 
 
 def main() -> None:
     """Exports what the flags name."""
-    if FLAGS.weights not in (weights := _WEIGHTS[FLAGS.format]):
-        given = f"--weights={FLAGS.weights} with --format={FLAGS.format}"
-        raise UserError(f"{given}: expected {' or '.join(weights)}.")
+    weights = FLAGS.weights or _WEIGHTS[FLAGS.format][0]
+    if weights not in _WEIGHTS[FLAGS.format]:
+        given = f"--weights={weights} with --format={FLAGS.format}"
+        raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
     shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
     if FLAGS.format == "ctranslate2":
         shared.check_extra("ctranslate2", "ctranslate2")
+    if FLAGS.format == "marian" and not FLAGS.calibration:
+        raise UserError(
+            "--format=marian without --calibration: give a file of source sentences, by which the "
+            "engine rounds activations to 8 bits; a hundred are enough."
+        )
     checkpoint = shared.find_checkpoint()
-    precision = "mixed_bfloat16" if FLAGS.weights == "bfloat16" else "float32"
+    precision = "mixed_bfloat16" if weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
     if translator.settings.grammar and FLAGS.format != "saved_model":
         logging.warning("Translator.grammar is left out: only a SavedModel follows it")
@@ -48,12 +61,17 @@ def main() -> None:
         from t2t_repro.formats.saved_model.export import next_version, write_saved_model
         from t2t_repro.formats.saved_model.servable import Servable
 
-        servable = Servable(translator, FLAGS.weights, FLAGS.add_signature, Sampling(samples=1))
+        servable = Servable(translator, weights, FLAGS.add_signature, Sampling(samples=1))
         write_saved_model(servable, export_dir, next_version(export_dir), FLAGS.model_name)
     elif FLAGS.format == "ctranslate2":
         from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
 
-        write_ctranslate2_model(translator, FLAGS.weights, export_dir)
+        write_ctranslate2_model(translator, weights, export_dir)
+    elif FLAGS.format == "marian":
+        from t2t_repro.formats.marian_export import write_marian_model
+
+        lines = islice(stream_input(FLAGS.calibration, "calibration"), _CALIBRATION_LINES)
+        write_marian_model(translator, export_dir, [*lines])
     else:
         from t2t_repro.formats.hugging_face.export import HuggingFaceModel
         from t2t_repro.formats.hugging_face.model_card import model_card
@@ -64,7 +82,7 @@ def main() -> None:
         model.write(export_dir, card)
         for difference in model.differences:
             logging.warning(difference)
-    logging.info("exported %s weights: %s", FLAGS.weights, export_dir)
+    logging.info("exported %s weights: %s", weights, export_dir)
 
 
 def cli() -> None:
@@ -72,7 +90,10 @@ def cli() -> None:
     shared.define_trained_model()
     shared.define_path("export_dir", "The directory to write.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
-    flags.DEFINE_enum("weights", "float32", _WEIGHTS["saved_model"], "How weights are stored.")
+    meaning = "How weights are stored: float32 by default, int8 for Marian."
+    flags.DEFINE_enum("weights", None, _WEIGHTS["saved_model"], meaning)
+    meaning = "For Marian: a file of source sentences, by which activations are rounded to 8 bits."
+    shared.define_path("calibration", meaning)
     more = "One more signature of a SavedModel: from given prefixes, samples, or word alignments."
     flags.DEFINE_multi_enum("add_signature", [], ["prefix", "sample", "alignment"], more)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")

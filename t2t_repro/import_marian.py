@@ -65,7 +65,7 @@ def _find_model() -> tuple[Path, str, str | None]:
     given = os.path.expanduser(FLAGS.model)
     if os.path.exists(given):
         return Path(given), os.path.abspath(given), None
-    is_file = given.endswith((".npz", ".zip", ".yml", ".gz"))
+    is_file = given.endswith((".npz", ".bin", ".zip", ".yml", ".gz"))
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         raise UserError(
             f"--model={given}: no such file or directory; expected one, or the name of a model on "

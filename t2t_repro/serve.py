@@ -41,7 +41,7 @@ def main() -> None:
         translator = shared.load_translator(checkpoint, model_dir=model_dir)
         # For several threads, each of which translates on one core.
         settings = replace(translator.settings, workers=1)
-        translators.append(type(translator)(translator.models, translator.subwords, settings))
+        translators.append(translator.with_settings(settings))
         # The first call compiles the search.
         translators[-1].translate(["a"], settings.search.beam_size, first=None)
     translators[0].translate(["a"], first=None)

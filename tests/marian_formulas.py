@@ -107,6 +107,15 @@ class Marian:
         causal = memory is None and "decoder" in name
         return self.linear(f"{name}.out_proj", attend(q, k, v, causal))
 
+    def unit(self, name, x):
+        """The SSRU, with the matrices of queries (the gate's) and values."""
+        forget = ACTIVATIONS["sigmoid"](self.linear(f"{name}.q_proj", x))
+        values = x @ self.weights[f"{name}.v_proj.weight"].T.astype(np.float64)
+        states = [np.zeros(x.shape[1])]
+        for f, v in zip(forget, values, strict=True):
+            states.append(f * states[-1] + (1 - f) * v)
+        return np.maximum(states[1:], 0)
+
     def feed_forward(self, name, x):
         return self.linear(f"{name}.fc2", self.act(self.linear(f"{name}.fc1", x)))
 
@@ -114,7 +123,8 @@ class Marian:
         x = self.embed(f"model.{stack}.embed_tokens.weight", ids)
         for number in range(self.config[f"{stack}_layers"]):
             name = f"model.{stack}.layers.{number}"
-            itself = partial(self.attention, f"{name}.self_attn")
+            is_unit = self.config.get("ssru") and memory is not None
+            itself = partial(self.unit if is_unit else self.attention, f"{name}.self_attn")
             x = self.residual(f"{name}.self_attn_layer_norm", x, itself)
             if memory is not None:
                 others = partial(self.attention, f"{name}.encoder_attn", memory=memory)

@@ -71,7 +71,7 @@ def best_extensions(
         log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
         Ties go to the lower index.
     """
-    _, beam, vocab = logits.shape
+    beam, vocab = logits.shape[1], tf.shape(logits)[2]
     log_p = logits if normalized else tf.nn.log_softmax(logits)
     extended = log_probs[..., None] + without_ids(log_p, forbidden)
     return tf.math.top_k(tf.reshape(extended, [-1, beam * vocab]), k)
@@ -157,10 +157,12 @@ class BeamSteps(StepLoop):
 
     def _best_candidates(self, state: BeamState, logits: tf.Tensor, count: int) -> Candidates:
         known = self.constraints
-        log_probs, indices = _best_extensions(
+        vocab = logits.shape[-1] or tf.shape(logits)[-1]
+        # The kernel is for large vocabularies of known size; a shortlist's ids are few.
+        extend = _best_extensions if logits.shape[-1] else best_extensions
+        log_probs, indices = extend(
             state.alive_log_probs, logits, count, known.forbidden, known.normalized
         )
-        vocab = logits.shape[-1]
         return Candidates(log_probs=log_probs, ids=indices % vocab, parents=indices // vocab)
 
     def _forced(

@@ -94,6 +94,7 @@ def load(
     Raises:
         UserError: a model cannot be used, or they have different subwords.
     """
+    from t2t_repro.decoding.shortlist import ShortlistFile
     from t2t_repro.decoding.translator import Translator
 
     (first, _), *others = members
@@ -105,4 +106,6 @@ def load(
                 "same: an ensemble is of models that were trained on the same prepared data."
             )
     models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
-    return Translator(models, subwords, settings)
+    path = first.shortlist_npz
+    shortlist = ShortlistFile.read(path) if path.exists() else None
+    return Translator(models, subwords, settings, shortlist)

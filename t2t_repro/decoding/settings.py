@@ -239,6 +239,7 @@ class TranslatorSettings:
             translated with a warning.
         grammar: makes, from the subwords, a `Grammar` of the ids that may come next, such as
             `TreeGrammar`; None lets all come.
+        shortlist: whether to use the lexical shortlist that came with the model, if one did.
         imported: what only imported models need.
     """
 
@@ -252,6 +253,7 @@ class TranslatorSettings:
     ensemble: Callable[[Any], Any] = mean_probability
     trained_length: Annotated[int, Range(least=1)] | None = None
     grammar: Callable[[Any], Grammar] | None = None
+    shortlist: bool = True
     imported: ImportedBehaviour = field(default_factory=ImportedBehaviour)
 
 

@@ -30,14 +30,15 @@ from t2t_repro.decoding.search import (
     Translation,
     log_lines,
 )
-from t2t_repro.decoding.settings import TranslatorSettings
+from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
+from t2t_repro.decoding.shortlist import LexicalShortlist, ShortlistFile, narrowed, places_among
 from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.progress import Report
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.text.tags import Tags
-from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Texts = Iterable[str]
 
@@ -66,11 +67,13 @@ class Translator:
             that they have at a call are used.
         subwords: the subword models of source and target.
         settings: as gin binds them by default.
+        shortlist: of the ids of each source word; all ids are scored without.
 
     Attributes:
         models: the Transformers that translate.
         max_source_length: as in the settings, but at most the model's learned positions.
         forbidden: the ids that translations must not contain.
+        shortlist_file: what `shortlist` was.
 
     Raises:
         UserError: models of an ensemble differ in vocab_size.
@@ -81,8 +84,9 @@ class Translator:
         models: Sequence[Transformer],
         subwords: SubwordPair,
         settings: TranslatorSettings | None = None,
+        shortlist: ShortlistFile | None = None,
     ) -> None:
-        self.subwords = subwords
+        self.subwords, self.shortlist_file = subwords, shortlist
         self.settings = settings or TranslatorSettings()
         imported = self.settings.imported
         without_pad = imported.forbid_pad and imported.renormalize
@@ -90,6 +94,10 @@ class Translator:
         self._ensemble = Ensemble(self.models, self.settings.ensemble, without_pad)
         self.forbidden = tuple(sorted({*imported.forbidden_ids, *[PAD_ID] * imported.forbid_pad}))
         self._grammar = self.settings.grammar and self.settings.grammar(subwords)
+        self._shortlist = None
+        if shortlist and self.settings.shortlist:
+            vocab_size = self.models[0].vocab_size
+            self._shortlist = LexicalShortlist(shortlist, vocab_size, self.forbidden)
         # Sinusoids have no last position.
         self._max_positions = self._ensemble.longest or 2**31 - 1
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
@@ -100,6 +108,10 @@ class Translator:
         )
         self._decode = tf.function(self.search_batch, autograph=False)
         self._faults: set[str] = set()
+
+    def with_settings(self, settings: TranslatorSettings) -> "Translator":
+        """Returns a translator with the same models, and other settings."""
+        return Translator(self.models, self.subwords, settings, self.shortlist_file)
 
     @cached_property
     def tags(self) -> Tags:
@@ -356,18 +368,26 @@ class Translator:
         lengths = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
         max_target_lengths = self.max_target_lengths(lengths)
         is_normalized = len(self.models) > 1
-        model: StepModel = (decoder := self._ensemble.decoder(self._beam_size))
-        cache: Cache = decoder.begin(source)
+        ids, allowed = None, []
+        if self._shortlist:
+            allowed = [self._shortlist.allowed(source, prefix)]
+            # Other searches know ids alone, not their places in a list.
+            if isinstance(self.settings.search, BeamSearch):
+                ids, *allowed = narrowed(*allowed)
+                prefix = prefix if prefix is None else places_among(ids, prefix)
+        model: StepModel = (decoder := self._ensemble.decoder(self._beam_size, ids))
+        cache: Cache = decoder.begin(source, *allowed)
         if self._grammar:
             model = GrammaticalModel(decoder, self._grammar, is_normalized)
             state = self._grammar.begin(source, max_target_lengths, self._beam_size)
             cache, is_normalized = (cache, state), True
-        constraints = DecodingConstraints(
-            keys_of(source), prefix, seeds, self.forbidden, is_normalized
-        )
+        # Among narrowed ids, the first ones alone are at their own places.
+        forbidden = tuple(one for one in self.forbidden if ids is None or one <= UNK_ID)
+        constraints = DecodingConstraints(keys_of(source), prefix, seeds, forbidden, is_normalized)
         max_steps = tf.reduce_max(max_target_lengths)
         search = self.settings.search.search
-        return search(model, cache, max_target_lengths, max_steps, n_best, constraints)
+        result = search(model, cache, max_target_lengths, max_steps, n_best, constraints)
+        return result if ids is None else result._replace(ids=tf.gather(ids, result.ids))
 
     def _translations(
         self, ids: NDArray[np.int32], scores: NDArray[np.float32]

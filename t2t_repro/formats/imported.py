@@ -4,8 +4,10 @@ A setting that decides weights, ids or what is computed of them is honoured, or 
 other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it.
 """
 
+import gzip
 import lzma
 import re
+import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from t2t_repro.decoding.loading import read_settings
+from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_json, write_whole
 from t2t_repro.model.transformer import Transformer, gin_bindings
@@ -60,6 +63,8 @@ _DAMAGED = (
     OverflowError, MemoryError,
 )  # fmt: skip
 
+_EXPANDED = 16
+"""No model is compressed further."""
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 NOT_A_MODEL = re.compile(r"(^|[/\\])(__MACOSX|\.[^/\\])|\.optimizer\.")
 """Files that are no part of a model: hidden, outside an archive's folder, or an optimizer's."""
@@ -101,6 +106,9 @@ def model_files(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         if is_archive := path.is_file() and path.name.endswith(_ARCHIVES):
             read_file(path, lambda archive: _unpack(archive, folder))
+        elif is_archive := path.is_dir() and any(path.glob("*.gz")):
+            for file in filter(Path.is_file, path.iterdir()):
+                read_file(file, lambda file: _copy(file, Path(folder, file.name)))
         try:
             yield _only_model(Path(folder) if is_archive else path)
         except UserError as error:
@@ -119,9 +127,20 @@ def _unpack(path: Path, folder: str) -> None:
                 archive.extract(member, folder, **{} if is_zip else {"filter": "data"})
 
 
+def _copy(file: Path, copy: Path) -> None:
+    """Copies a file of a model, and unpacks it if it is compressed by itself."""
+    if file.suffix == ".gz":
+        with gzip.open(file) as packed:
+            content = packed.read(_EXPANDED * max(file.stat().st_size, 2**20) + 1)
+        check_expanded(file, len(content))
+        copy.with_suffix("").write_bytes(content)
+    else:
+        shutil.copyfile(file, copy)
+
+
 def _only_model(path: Path) -> Path:
     """Returns a path of a model, or the only directory below it that has one."""
-    ends = "/config.json", ".npz", "decoder.yml"
+    ends = "/config.json", ".npz", "decoder.yml", ".bin"
     files = (file for file in path.rglob("*") if str(file).endswith(ends))
     found = sorted({x.parent for x in files if not NOT_A_MODEL.search(str(x.relative_to(path)))})
     if len(found) > 1 and path not in found:
@@ -131,7 +150,7 @@ def _only_model(path: Path) -> Path:
 
 def check_expanded(path: Path, size: int) -> None:
     """Refuses a file that is compressed further than weights can be, to fill memory or disk."""
-    if size > 16 * max(path.stat().st_size, 2**20):
+    if size > _EXPANDED * max(path.stat().st_size, 2**20):
         raise ValueError(f"it would expand to {size:,} bytes")
 
 
@@ -323,12 +342,14 @@ class ImportedModel(NamedTuple):
         text: its subwords.
         decoding: gin bindings of its search and limits, see `decoding_bindings`.
         weights: the name of the file that had its weights.
+        shortlist: of a student, if it came with one; ids are ours.
     """
 
     model: Transformer
     text: ImportedText
     decoding: str
     weights: str
+    shortlist: ShortlistFile | None = None
 
 
 def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
@@ -363,5 +384,7 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
     read_settings(directory)
     checkpoint = f"{imported.weights}@{commit}" if commit else imported.weights
     ancestor = Ancestor(name, checkpoint, weights_hash(named_values(model)), {}, {})
+    if imported.shortlist:
+        imported.shortlist.write(directory.shortlist_npz)
     write_ancestry(directory.ancestry_json, [ancestor])
     Tags(subwords.source.pieces()).log()

@@ -26,10 +26,12 @@ from absl import logging
 from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
+from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_at_most
 from t2t_repro.formats import imported
 from t2t_repro.formats.imported import ImportedModel, ImportedSide, SettingsFile, WeightsFile
+from t2t_repro.formats.marian_binary import read_binary, read_shortlist
 from t2t_repro.model.settings import OWN_SOURCE_EMBEDDING, LayerConfig, Normalization
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight
@@ -38,20 +40,18 @@ from t2t_repro.vocabulary import UNK_ID
 
 _OPTIONS = "special:model.yml"
 _LOGITS_BIAS, _SOFTMAX = "decoder_ff_logit_out_b", "decoder_ff_logit_out_Wt"
-_TABLES = {
+TABLES = {
     "source_embedding/table": "encoder_Wemb", "embedding/table": "decoder_Wemb",
     "softmax/table": _SOFTMAX, "logits_bias": _LOGITS_BIAS,
 }  # fmt: skip
 
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "relu": "relu", "swish": "swish", "gelu": "gelu", "sigmoid": "sigmoid", "": "linear",
 }  # fmt: skip
 
 _REQUIRED: dict[str, tuple[Any, ...]] = {
     "factors-combine": ("sum",),
     "transformer-attention-mask": ("default",),
-    # Others are recurrent, such as the SSRU of students for browsers.
-    "transformer-decoder-autoreg": ("self-attention",),
     "transformer-decoder-ffn-depth": (0, 2),
     "transformer-ffn-depth": (2,),
     "transformer-postprocess-emb": ("d", ""),
@@ -60,7 +60,7 @@ _REQUIRED: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys((
         "factors-dim-emb", "input-types", "lemma-dependency", "lemma-dim-emb", "right-left",
         "transformer-disable-position-embeddings", "transformer-no-projection", "transformer-pool",
-        "transformer-tied-layers", "ulr",
+        "layer-normalization", "transformer-rnn-projection", "transformer-tied-layers", "ulr",
     ), ()),
 }  # fmt: skip
 
@@ -80,6 +80,11 @@ _STEPS: dict[str, dict[Normalization, tuple[str, ...]]] = {
 }
 """Where each kind of model normalizes (n) and adds the input (a); d is dropout."""
 
+AUTOREGRESSION = {"attention": "self-attention", "ssru": "rnn"}
+"""Marian's names of what a decoder layer sees earlier positions by."""
+
+_GATES = {"value": "", "forget": "f"}
+
 _SUBLAYERS = {"self_attention": "self", "memory_attention": "context", "feed_forward": "ffn"}
 _MATRICES = {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
 _KINDS = {"kernel": "W", "bias": "b", "gamma": "scale", "beta": "bias"}
@@ -88,6 +93,7 @@ _SETTINGS_WITHOUT_EFFECT = {
     "alignment", "cpu-threads", "devices", "log-level", "max-length-crop", "maxi-batch",
     "maxi-batch-sort", "mini-batch", "mini-batch-words", "models", "n-best", "precision", "quiet",
     "quiet-translation", "relative-paths", "skip-cost", "version", "vocabs", "workspace",
+    "gemm-precision", "shortlist",
 }  # fmt: skip
 """Fields of decoder.yml that change no translation."""
 
@@ -108,7 +114,7 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
     """Reads a model that Marian trained; several if they are an ensemble.
 
     Args:
-        path: of a directory, an .npz file or a decoder.yml; see `imported.model_files`.
+        path: of a directory, an .npz or .bin file, or a decoder.yml; see `imported.model_files`.
         vocabularies: of source and target, or one for both; those of decoder.yml by default.
 
     Raises:
@@ -120,10 +126,12 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
     for path in paths:
         file = MarianModel(path)
         source, target = map(_read_side, ("source", "target"), texts, file.rows)
-        decoding = _decoding(decoder, target.file.pieces, len(paths) > 1)
         transformer = file.build({"source": source.ids, "target": target.ids})
+        beam_size = 1 if transformer.config.is_recurrent else 12
+        decoding = _decoding(decoder, target.file.pieces, len(paths) > 1, beam_size)
         text = imported.ImportedText(source, target)
-        models.append(ImportedModel(transformer, text, decoding, path.name))
+        shortlist = _shortlist(decoder, source.ids, target.ids)
+        models.append(ImportedModel(transformer, text, decoding, path.name, shortlist))
     return models
 
 
@@ -133,28 +141,30 @@ def _find(
     """Finds the files of a model: those that decoder.yml names, or else the only ones there.
 
     Returns:
-        the .npz files, several of an ensemble; the vocabularies of source and target; the settings
-        of decoder.yml.
+        the .npz or .bin files, several of an ensemble; the vocabularies of source and target; the
+        settings of decoder.yml, or of a student's config.yml.
     """
     folder = path if path.is_dir() else path.parent
-    is_model = path.suffix == ".npz"
+    is_model = path.suffix in (".npz", ".bin")
     if is_model:
         names = f"{path.name}.decoder.yml", "decoder.yml"
         decoders = [folder / name for name in names if (folder / name).exists()]
     elif path.is_dir():
-        has_decoder = any(folder.glob("*decoder.yml"))
-        decoders = _single_match(folder, "decoder.yml", "*decoder.yml") if has_decoder else []
+        patterns = (x for x in ("*decoder.yml", "config*.yml") if any(folder.glob(x)))
+        decoders = next((_single_match(folder, "decoder.yml", x) for x in patterns), [])
     else:
         decoders = [path]
     read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
     decoder = SettingsFile([*decoders, path][0], read)
     models = [path] if is_model else _paths_beside(folder, decoder.value("models", []))
-    models = models or _single_match(folder, "model.npz", "*.npz")
+    students = ("model.bin", "model*.bin") if any(folder.glob("model*.bin")) else ()
+    models = models or _single_match(folder, *(students or ("model.npz", "*.npz")))
     texts = _paths_beside(folder, decoder.value("vocabs", []))
     # Archives of 2021 name vocabularies that they have as the splitters of both sides.
     if texts and not any(map(Path.exists, texts)):
         texts = [*folder.glob("source.spm"), *folder.glob("target.spm")] or texts
-    texts = [*vocabularies] or texts or _single_match(folder, "vocab.spm", "*vocab*")
+    sides = [file for side in ("src", "trg") for file in folder.glob(f"{side}vocab*.spm")]
+    texts = [*vocabularies] or texts or sides or _single_match(folder, "vocab.spm", "*vocab*")
     return models, (texts[0], texts[-1]), decoder
 
 
@@ -178,8 +188,13 @@ def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
     return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
 
 
-def _decoding(decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool) -> str:
-    """Returns the gin bindings that search as decoder.yml says, or as Marian does by default."""
+def _decoding(
+    decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool, beam_size: int
+) -> str:
+    """Returns the gin bindings that search as decoder.yml says, or as Marian does by default.
+
+    Students are used with greedy search.
+    """
     if any(weight != 1 for weight in decoder.value("weights", [])):
         raise decoder.refused("weights", "1 for every model")
     forbidden = [] if decoder.value("allow-unk") else [UNK_ID]
@@ -187,7 +202,7 @@ def _decoding(decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool) -
         forbidden += [number for number, piece in enumerate(pieces) if piece in _CONTROL_BYTES]
     settings = {
         "Translator.search": "@MarianSearch()",
-        "MarianSearch.beam_size": decoder.size("beam-size", 12),
+        "MarianSearch.beam_size": decoder.size("beam-size", beam_size),
         "MarianSearch.length_penalty": decoder.value("normalize", 0.0),
         "MarianSearch.word_penalty": decoder.value("word-penalty", 0.0),
         "Translator.max_extra_length": 0,
@@ -199,6 +214,28 @@ def _decoding(decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool) -
     decoder.warn(_SETTINGS_WITHOUT_EFFECT)
     origin = f"a model of Marian, with the search of {decoder.path.name}"
     return imported.decoding_bindings(origin, settings)
+
+
+def _shortlist(
+    decoder: SettingsFile, source: imported.Ids, target: imported.Ids
+) -> ShortlistFile | None:
+    """Reads the shortlist that decoder.yml names, or that lies beside it, with our ids."""
+    folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
+    files = _paths_beside(folder, decoder.value("shortlist", [])[:1])
+    if not (files := files or sorted(folder.glob("lex*.bin"))):
+        return None
+    path = files[0]
+    lists = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()))
+    if len(lists.ids) != source.max() + 1 or lists.most > target.max():
+        raise UserError(
+            f"{path} has lists of {len(lists.ids)} source ids, of target ids up to {lists.most}; "
+            f"expected {source.max() + 1} and {target.max()}: give the model's own shortlist."
+        )
+    ours = np.argsort(target)[-target.max() - 1 :]
+    own = [lists.ids[number] if number >= 0 else lists.ids[0][:0] for number in source]
+    splits = np.cumsum([0, *map(len, own)])
+    ours = ours.astype(np.int32)
+    return ShortlistFile(splits, ours[np.concatenate(own)], ours[: lists.first])
 
 
 def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
@@ -289,7 +326,7 @@ class MarianModel:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = WeightsFile(path, _read_npz)
+        self._file = WeightsFile(path, _read_tensors)
         arrays = self._file.arrays
         text = arrays.pop(_OPTIONS)
         options = SettingsFile(path, lambda _: _parse_yaml(text.tobytes()))
@@ -310,8 +347,9 @@ class MarianModel:
         """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
         model = Transformer(**self._arguments)
         model.build()
-        end = "_pre" if model.config.normalization == "pre" else ""
-        weights = imported.named_weights(model, _TABLES, lambda weight: _their_name(weight, end))
+        weights = imported.named_weights(
+            model, TABLES, lambda weight: their_name(weight, model.config)
+        )
         self._file.check_names(weights)
         for name, (variable, side) in weights.items():
             rows, *columns = variable.shape
@@ -323,16 +361,19 @@ class MarianModel:
         return model
 
 
-def _their_name(weight: LayerWeight, end: str) -> str:
-    """Returns Marian's name of a layer's weight; `end` is that of norms within layers."""
+def their_name(weight: LayerWeight, config: LayerConfig) -> str:
+    """Returns Marian's name of a weight of a layer with these settings."""
     kind = _KINDS[weight.kind]
     if not weight.sublayer:
         return f"{weight.stack}_top_ln_{kind}"
-    sublayer = _SUBLAYERS[weight.sublayer]
+    is_decoders = weight.stack == "decoder" and weight.sublayer == "self_attention"
+    is_unit = config.is_recurrent and is_decoders
+    sublayer = "rnn" if is_unit else _SUBLAYERS[weight.sublayer]
     name = f"{weight.stack}_l{weight.layer + 1}_{sublayer}"
     if weight.part == "norm":
-        return f"{name}_{'ffn' if sublayer == 'ffn' else 'Wo'}_ln_{kind}{end}"
-    return f"{name}_{kind}{_MATRICES[weight.part]}"
+        last = "Wo" if sublayer in ("self", "context") else "ffn"
+        return f"{name}_{last}_ln_{kind}{'_pre' * (config.normalization == 'pre')}"
+    return f"{name}_{kind}{(_GATES if is_unit else _MATRICES)[weight.part]}"
 
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
@@ -341,7 +382,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
         options.require(name, *expected)
     d_ff = options.size("transformer-dim-ffn", 2048)
     options.require("transformer-decoder-dim-ffn", 0, d_ff)
-    activation = options.one_of("transformer-ffn-activation", _ACTIVATIONS, "swish")
+    activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
     softmax, source = (bool(options.value(f"tied-embeddings{end}")) for end in ("", "-src"))
     ties = "all" if options.value("tied-embeddings-all") else imported.TIED[source, softmax]
     rows = options.value("dim-vocabs", [])
@@ -360,6 +401,11 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
             normalization=_normalization(options, activation),
             activation=activation,
             attention_biases=True,
+            decoder_self_attention=options.one_of(
+                "transformer-decoder-autoreg",
+                {theirs: ours for ours, theirs in AUTOREGRESSION.items()},
+                "self-attention",
+            ),
         ),
         "positional_encoding": "concatenated",
         "tied_embeddings": ties,
@@ -381,9 +427,11 @@ def _normalization(options: SettingsFile, activation: str) -> Normalization:
     return kind
 
 
-def _read_npz(path: Path) -> dict[str, NDArray]:
+def _read_tensors(path: Path) -> dict[str, NDArray]:
     if path.suffix == ".bin":
-        raise ValueError("it is of Marian's binary format, as quantized students are")
+        arrays = read_binary(path.read_bytes())
+        # Activations are not rounded here.
+        return {n: v for n, v in arrays.items() if not n.endswith("_QuantMultA")}
     with np.load(path, allow_pickle=False) as arrays:
         # Other special members than the options are not of the model.
         names = [name for name in arrays.files if not name.startswith("special:")]

@@ -260,15 +260,15 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
 
 
 @contextmanager
-def recorded_by(attention: MultiHeadAttention) -> Iterator[list[tf.Tensor]]:
-    """Records the attention weights of every call of a layer within the context.
+def recorded_by(layer: MultiHeadAttention | Dense) -> Iterator[list[tf.Tensor]]:
+    """Records the attention weights, or the inputs of a product, within the context.
 
     Yields:
-        A list that gets [batch, heads, query_length, key_length] at every call.
+        A list that gets [batch, heads, query_length, key_length], or the inputs, at every call.
     """
-    weights: list[tf.Tensor] = []
-    attention.recorder = weights.append
+    recorded: list[tf.Tensor] = []
+    layer.recorder = recorded.append
     try:
-        yield weights
+        yield recorded
     finally:
-        attention.recorder = None
+        layer.recorder = None

@@ -1,6 +1,6 @@
 """x W + b for vectors in any number of axes; how matrices are initialized."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -19,7 +19,7 @@ _add_bias = kernels.fast(add_bias, tf.nn.bias_add)
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
     """Computes X W for every vector: [..., width] times [width, units] → [..., units]."""
     rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix)
-    return tf.reshape(rows, [*leading_axes(x), matrix.shape[-1]])
+    return tf.reshape(rows, [*leading_axes(x), matrix.shape[-1] or tf.shape(matrix)[-1]])
 
 
 class Projection(NamedTuple):
@@ -55,8 +55,13 @@ class Dense(keras.layers.Dense):
     activation into the product.
     """
 
+    recorder: Callable[[tf.Tensor], None] | None = None
+    """Is called with the inputs; see `attention.recorded_by`."""
+
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the layer to every vector: [..., width] → [..., units]."""
+        if self.recorder is not None:
+            self.recorder(inputs)
         rows: Any = tf.reshape(inputs, [-1, inputs.shape[-1]])
         if training and self.use_bias:
             products = ops.matmul(rows, self.kernel)

@@ -75,9 +75,10 @@ class SharedEmbedding(keras.layers.Layer):
         table[PAD_ID] = 0
         return table
 
-    def transposed_table(self) -> tf.Tensor:
-        """Returns E^T [d_model, vocab], in the compute dtype."""
-        return tf.transpose(tf.cast(self.table_tensor(), self.compute_dtype))
+    def transposed_table(self, ids: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns E^T [d_model, vocab], in the compute dtype; or the columns of some ids."""
+        table = self.table_tensor() if ids is None else tf.gather(self.table_tensor(), ids)
+        return tf.transpose(tf.cast(table, self.compute_dtype))
 
     def logits(self, x: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
         """Computes x E^T: [batch, length, d_model] → [batch, length, vocab].

@@ -36,9 +36,11 @@ class Ensemble:
         """Estimates the memory that a sentence takes, in bytes; see `bytes_of_row`."""
         return sum(bytes_of_row(model, beam_size, source_length, limit) for model in self.models)
 
-    def decoder(self, beam_size: int) -> "StepDecoder | EnsembleDecoder":
-        """Returns a step decoder with the current weights of the models."""
-        decoders = [StepDecoder(model, beam_size, self.without_pad) for model in self.models]
+    def decoder(
+        self, beam_size: int, ids: tf.Tensor | None = None
+    ) -> "StepDecoder | EnsembleDecoder":
+        """Returns a step decoder with the models' current weights; `ids` as in `StepDecoder`."""
+        decoders = [StepDecoder(model, beam_size, self.without_pad, ids) for model in self.models]
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders, self.combine)
 
 
@@ -49,9 +51,9 @@ class EnsembleDecoder:
     decoders: Sequence[StepDecoder]
     combine: Combine
 
-    def begin(self, source: tf.Tensor) -> tuple[DecodingCache, ...]:
+    def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> tuple[DecodingCache, ...]:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
-        return tuple(decoder.begin(source) for decoder in self.decoders)
+        return tuple(decoder.begin(source, *allowed) for decoder in self.decoders)
 
     def make_room(
         self, cache: tuple[DecodingCache, ...], positions: int

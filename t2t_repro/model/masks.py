@@ -7,7 +7,6 @@ Keras attaches to tensors are [batch, length]: see `with_implicit_mask`.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -29,11 +28,12 @@ class AttentionWindow(NamedTuple):
 def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
     """Sets the scores or logits [..., vocab] of forbidden ids to -inf.
 
-    With no ids the scores stay as they are; vocab is statically known.
+    With no ids the scores stay as they are.
     """
     if not ids:
         return scores
-    is_forbidden = np.isin(np.arange(scores.shape[-1]), ids)
+    vocab = scores.shape[-1] or tf.shape(scores)[-1]
+    is_forbidden = tf.reduce_any(tf.range(vocab)[:, None] == [*ids], axis=1)
     return tf.where(is_forbidden, tf.constant(float("-inf"), scores.dtype), scores)
 
 

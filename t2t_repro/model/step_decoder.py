@@ -1,5 +1,6 @@
 """Step-by-step decoding: scores the next token of every hypothesis."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -26,12 +27,14 @@ class DecodingCache(NamedTuple):
         past: for each decoder layer, keys [batch, heads, positions·beam, d_k] and values; or the
             state of a recurrent one, [batch, beam, d_model] float32.
         ancestors: [batch, beam, positions] int32; see `model.cache`. Not used by recurrent layers.
+        allowed: for a lexical shortlist, ([batch, ids] bool,): the ids that may come next.
     """
 
     memory: list[KeysValues]
     source_mask: tf.Tensor
     past: list[KeysValues] | list[tf.Tensor]
     ancestors: tf.Tensor
+    allowed: tuple[tf.Tensor, ...] = ()
 
 
 def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: int) -> int:
@@ -71,20 +74,28 @@ class StepDecoder:
         model: the Transformer.
         beam_size: hypotheses of a sentence.
         without_pad: whether PAD has no probability: the other ids share it.
+        ids: [ids] int32, to score these alone; others are then given by their places among these.
     """
 
-    def __init__(self, model: Transformer, beam_size: int, without_pad: bool = False) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        beam_size: int,
+        without_pad: bool = False,
+        ids: tf.Tensor | None = None,
+    ) -> None:
         self._model = model
         self._beam_size = beam_size
         self._left_out = (PAD_ID,) if without_pad else ()
+        self._ids = ids
         # A loop would read every weight, and cast it in mixed precision, at every step.
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
             layers = [] if model.config.is_recurrent else model.decoder.layers
             self._projections = [layer.self_attention.joint_projection() for layer in layers]
-            self._transposed_table = model.softmax.transposed_table()
+            self._output_layer = model.output_layer(ids)
 
-    def begin(self, source: tf.Tensor) -> DecodingCache:
+    def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
         model, config = self._model, self._model.config
         with self._weights.scope():
@@ -102,6 +113,7 @@ class StepDecoder:
             source_mask=padding_mask(source),
             past=[nothing] * model.num_decoder_layers,
             ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
+            allowed=allowed,
         )
 
     def make_room(self, state: DecodingCache, positions: int) -> DecodingCache:
@@ -132,6 +144,8 @@ class StepDecoder:
         """
         model = self._model
         ids = tf.ensure_shape(ids, [None, self._beam_size])
+        if self._ids is not None:
+            ids = tf.gather(self._ids, ids)
         ancestors = state.ancestors
         past: list[Past | State]
         if model.config.is_recurrent:
@@ -145,10 +159,12 @@ class StepDecoder:
             ]
         with self._weights.scope():
             logits = model.decode_next(
-                ids, position, state.memory, state.source_mask, past, self._transposed_table
+                ids, position, state.memory, state.source_mask, past, self._output_layer
             )
         kept: Any = [of_layer.kept for of_layer in past]
         state = state._replace(past=kept, ancestors=ancestors)
+        for allowed in state.allowed:
+            logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
         return without_ids(logits, self._left_out), state
 
 

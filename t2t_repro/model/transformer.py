@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.decoder import Decoder
+from t2t_repro.model.dense import Projection
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.embedding import SharedEmbedding
 from t2t_repro.model.encoder import Encoder
@@ -148,12 +149,19 @@ class Transformer(SourceTargetModel):
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
 
-    def logits(self, vectors: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
+    def output_layer(self, ids: tf.Tensor | None = None) -> Projection:
+        """Returns x E^T + b, which scores every entry of the vocabulary, or some ids [ids]."""
+        table, bias = self.softmax.transposed_table(ids), self.logits_bias
+        if bias is None:
+            return Projection(table, None)
+        bias = tf.convert_to_tensor(bias)
+        return Projection(table, bias if ids is None else tf.gather(bias, ids))
+
+    def logits(self, vectors: tf.Tensor, output_layer: Projection | None = None) -> tf.Tensor:
         """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
-        logits = self.softmax.logits(vectors, transposed_table)
-        if self.logits_bias is None:
-            return logits
-        return logits + tf.cast(tf.convert_to_tensor(self.logits_bias), logits.dtype)
+        table, bias = output_layer or self.output_layer()
+        logits = self.softmax.logits(vectors, table)
+        return logits if bias is None else logits + tf.cast(bias, logits.dtype)
 
     def encode(
         self, source: tf.Tensor, training: bool | None = None, layout: PackedLayout | None = None
@@ -198,7 +206,7 @@ class Transformer(SourceTargetModel):
         memory: list[KeysValues],
         source_mask: tf.Tensor,
         past: list[Past | State],
-        transposed_table: tf.Tensor,
+        output_layer: Projection,
     ) -> tf.Tensor:
         """Scores the next token of every hypothesis of a beam.
 
@@ -208,7 +216,7 @@ class Transformer(SourceTargetModel):
             memory: of every layer, from the decoder's `project_memory`.
             source_mask: boolean [batch, 1, source_length].
             past: of every layer, the earlier positions; this one is added.
-            transposed_table: of the softmax, E^T [d_model, vocab].
+            output_layer: of this model, for all ids or some.
 
         Returns:
             Logits [batch, beam, vocab].
@@ -218,7 +226,7 @@ class Transformer(SourceTargetModel):
         encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
         x = x + tf.cast(encoding, x.dtype)[None]
         vectors = self.decoder(x, memory, source_mask=source_mask, past=past)
-        return self.logits(vectors, transposed_table)
+        return self.logits(vectors, output_layer)
 
     def call(self, inputs: Pair, training: bool | None = None) -> tf.Tensor:
         """Scores every target token given the source and the target tokens before it.

@@ -12,6 +12,7 @@ checkpoints/step-<n>.*   the last of the run: all that it needs to go on
 best/step-<n>.*          the one with the best dev score
 averaged/step-<n>.*      what the command average wrote: weights alone
 tensorboard/             event files
+shortlist.npz            the lexical shortlist of an imported student
 ancestry.json            the models whose weights it began with, if it was fine-tuned
 epoch.json               an epoch's sentences, tokens and batches
 scores/<split>.json      the last evaluation of a split
@@ -66,6 +67,7 @@ class ModelDirectory:
         self.best = path / "best"
         self.averaged = path / "averaged"
         self.tensorboard = path / "tensorboard"
+        self.shortlist_npz = path / "shortlist.npz"
         self.ancestry_json = path / "ancestry.json"
         self.epoch_json = path / "epoch.json"
         self.scores = path / "scores"

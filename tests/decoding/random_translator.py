@@ -7,7 +7,6 @@ import numpy as np
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID
 from tests.layer_test import randomize
@@ -45,11 +44,11 @@ def with_search(translator, search):
 
 
 def random_model(
-    subwords: SubwordModel, dtype="float32", d_model=16, num_layers=1, seed=2, layer=None, **sizes
+    subwords, dtype="float32", d_model=16, num_layers=1, seed=2, layer=None, rows=20, **sizes
 ):
     """Inclined to end its sentences, so that finished and unfinished hypotheses are seen."""
     config = LayerConfig(d_model=d_model, d_ff=16, num_heads=2, **layer or {})
-    model = Transformer(subwords.size + 20, num_layers, config=config, dtype=dtype, **sizes)
+    model = Transformer(subwords.size + rows, num_layers, config=config, dtype=dtype, **sizes)
     randomize(model, seed, lambda weight: 1.0 if weight.name == "table" else 0.5)
     end = np.asarray(model.embedding.table)[EOS_ID]
     last_norm = model.trainable_variables[-1]

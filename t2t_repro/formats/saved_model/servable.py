@@ -228,7 +228,7 @@ class Servable(tf.Module):
             truncated: [batch] bool, as in `translate`.
         """
         settings = replace(self._translator.settings, search=self._sampling)
-        translator = Translator(self._translator.models, self._translator.subwords, settings)
+        translator = self._translator.with_settings(settings)
         sentences = self._encoded(source)
         return self._best(sentences, *self._search_sentences(translator, sentences, 1, seeds=seed))
 

@@ -27,6 +27,7 @@ OPTIONS: dict[str, Any] = {
     "version": "v1.12.42 b7be0e964",
 }
 TIED = {"tied-embeddings-all": True}
+STUDENT = TIED | {"transformer-decoder-autoreg": "rnn", "transformer-ffn-activation": "relu"}
 PRE_NORM = {
     "transformer-preprocess": "n",
     "transformer-postprocess": "da",
@@ -93,7 +94,21 @@ def random_weights(rows: tuple[int, int], options: dict[str, Any]) -> dict[str, 
         end = "_pre" if is_pre and ".layers." in name and "norm" in name else ""
         is_kernel = "_proj" in name or ".fc" in name
         weights[_marians(name) + end] = np.atleast_2d(value.T if is_kernel else value)
-    return weights
+    return _with_units(weights) if "transformer-decoder-autoreg" in options else weights
+
+
+def _with_units(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Makes queries and values of the decoder's self-attention the gate and values of the SSRU."""
+    parts = {"Wq": "Wf", "bq": "bf", "Wv": "W", "Wo_ln_scale": "ffn_ln_scale"}
+    parts["Wo_ln_bias"] = "ffn_ln_bias"
+    found = {}
+    for name, value in weights.items():
+        layer, _, part = name.partition("_self_")
+        if not name.startswith("decoder") or not part:
+            found[name] = value
+        elif part in parts:
+            found[f"{layer}_rnn_{parts[part]}"] = value
+    return found
 
 
 def formulas_of(tensors: hugging_face.Weights, options: dict[str, Any]) -> Marian:
@@ -116,6 +131,7 @@ def formulas_of(tensors: hugging_face.Weights, options: dict[str, Any]) -> Maria
         "norm_epsilon": 1e-6,
         "apart": 2,
         "pre_norm": "transformer-preprocess" in options,
+        "ssru": "transformer-decoder-autoreg" in options,
         "decoder_start_token_id": len(weights[tables[1]]) - 1,
     }
     return Marian(config, weights)

@@ -23,6 +23,7 @@ from tests.commands import outcomes_of
 from tests.formats.marian.directory import (
     OPTIONS,
     PRE_NORM,
+    STUDENT,
     TIED,
     formulas_of,
     random_tensors,
@@ -63,12 +64,19 @@ def rewrite(folder, **changed):
         (False, {"tied-embeddings": True, "transformer-ffn-activation": "relu"}),
         (True, {"tied-embeddings-src": True, "transformer-ffn-activation": "gelu"}),
         (False, PRE_NORM),
+        (True, STUDENT),
     ],
-    ids=["all tied", "target and softmax tied", "source and target tied", "pre-norm, none tied"],
+    ids=[
+        "all tied",
+        "target and softmax tied",
+        "source and target tied",
+        "pre-norm, none tied",
+        "a student",
+    ],
 )
 def test_log_probabilities_are_those_of_the_formulas(joint, options, tmp_path):
     write(tmp_path, joint, options)
-    ((model, text, _, _),) = read_marian(tmp_path)
+    ((model, text, *_),) = read_marian(tmp_path)
     rng = np.random.default_rng(1)
     source, target = ([*rng.integers(3, 50, length), EOS_ID] for length in (7, 5))
     logits = logits_of(model, source, target)
@@ -101,7 +109,7 @@ def test_a_zip_a_directory_and_an_npz_are_the_same_model(tmp_path):
     with zipfile.ZipFile(archive, "w") as file:
         for path in folder.iterdir():
             file.write(path, f"opus/{path.name}")
-    ((one, _, search, _),) = read_marian(folder)
+    ((one, _, search, *_),) = read_marian(folder)
     with model_files(archive) as files:
         found = [*read_marian(files), *read_marian(folder / "decoder.yml")]
     (folder / "decoder.yml").unlink()
@@ -153,7 +161,7 @@ def vocabulary_of(tmp_path, ids, rows, name="vocab.yml", tokenizers=False):
         for side, lines in (("source", SOURCE_TEXT), ("target", TARGET_TEXT)):
             (tmp_path / f"{side}.spm").write_bytes(train(lines))
     write_model(tmp_path, (rows, rows), [name, name])
-    ((_, text, search, _),) = read_marian(tmp_path)
+    ((_, text, search, *_),) = read_marian(tmp_path)
     (tmp_path / "ours").mkdir(exist_ok=True)
     return text, text.write(tmp_path / "ours"), search
 
@@ -206,7 +214,7 @@ def _forbidden(search):
 
 def test_ids_of_sentencepiece_are_its_own(tmp_path):
     write(tmp_path)
-    ((_, text, _, _),) = read_marian(tmp_path)
+    ((_, text, *_),) = read_marian(tmp_path)
     (tmp_path / "ours").mkdir()
     source, target = text.write(tmp_path / "ours")
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "vocab.spm"))
@@ -236,7 +244,7 @@ def test_sides_that_share_an_embedding_can_have_other_pieces(tmp_path):
     for name, words in zip(names, ("a b c", "x y z"), strict=True):
         (tmp_path / name).write_text("\n".join(["<unk>", "</s>", *words.split()]) + "\n")
     write_model(tmp_path, (5, 5), names)
-    ((_, text, _, _),) = read_marian(tmp_path)
+    ((_, text, *_),) = read_marian(tmp_path)
     np.testing.assert_array_equal(text.source.ids, text.target.ids)
     assert text.source.file.pieces[3:] == ["a", "b", "c"]
     assert text.target.file.pieces[3:] == ["x", "y", "z"]
@@ -246,7 +254,7 @@ def test_sides_that_share_an_embedding_can_have_other_pieces(tmp_path):
     "options",
     [
         {"type": "s2s"},
-        {"transformer-decoder-autoreg": "rnn"},
+        {"transformer-decoder-autoreg": "average-attention"},
         {"transformer-preprocess": "r"},
         {"transformer-postprocess-top": "n"},
         {"transformer-decoder-dim-ffn": 7},
@@ -371,5 +379,5 @@ def test_names_of_windows_and_missing_vocabularies_are_found(tmp_path):
         shutil.copy(tmp_path / "vocab.spm", tmp_path / f"{side}.spm")
     (tmp_path / "vocab.spm").unlink()
     rewrite(tmp_path, models=["C:\\me\\model.npz"], vocabs=["m.src.vocab", "m.trg.vocab"])
-    ((_, text, _, _),) = read_marian(tmp_path)
+    ((_, text, *_),) = read_marian(tmp_path)
     assert text.source.file.kind == text.target.file.kind == "sentencepiece"

@@ -1,0 +1,115 @@
+"""Lexical shortlists: the ids that may translate the words of a source.
+
+The product with the softmax's table takes most of a step of a small decoder. A shortlist limits it
+to some hundred ids of 32,000 (Schwenk et al. 2007; marian-dev, src/data/shortlist.cpp). Unlike
+Marian's, a sentence may have the ids of its own words alone, so a batch changes nothing.
+"""
+
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from t2t_repro.files import write_whole
+from t2t_repro.vocabulary import PAD_ID, UNK_ID
+
+_MULTIPLE, _AMONG = 8, 1024
+"""Marian fills lists up to a multiple of 8, with the first ids that they lack."""
+
+
+class ShortlistFile(NamedTuple):
+    """The content of shortlist.npz.
+
+    Attributes:
+        splits: [source ids + 1] int64, where the list of each source id begins and ends;
+            PAD's is empty.
+        ids: [all] int32, the lists of target ids.
+        always: [some] int32, target ids that every sentence may have; EOS is one.
+    """
+
+    splits: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    always: NDArray[np.int32]
+
+    def of(self, source_id: int) -> NDArray[np.int32]:
+        """Returns the list of a source id."""
+        return self.ids[self.splits[source_id] : self.splits[source_id + 1]]
+
+    @classmethod
+    def read(cls, path: Path) -> "ShortlistFile":
+        """Reads the file of a model directory."""
+        with np.load(path, allow_pickle=False) as arrays:
+            return cls(*(arrays[name] for name in cls._fields))
+
+    def write(self, path: Path) -> None:
+        """Writes it into a model directory."""
+        content = io.BytesIO()
+        np.savez_compressed(content, **self._asdict())
+        write_whole(path, content.getvalue())
+
+
+class LexicalShortlist:
+    """Says which ids each sentence of a batch may have.
+
+    Args:
+        file: the lists.
+        vocab_size: the number of target ids.
+        forbidden: ids that no sentence may have; UNK keeps its probability.
+    """
+
+    def __init__(self, file: ShortlistFile, vocab_size: int, forbidden: tuple[int, ...]) -> None:
+        self._lists = tf.RaggedTensor.from_row_splits(file.ids, file.splits)
+        never = {PAD_ID, *forbidden} - {UNK_ID}
+        self._forbidden = np.isin(np.arange(vocab_size), [*never])
+        self._always = np.isin(np.arange(vocab_size), file.always)
+
+    def allowed(self, source: tf.Tensor, prefix: tf.Tensor | None = None) -> tf.Tensor:
+        """Finds the ids that the translations of sentences may have.
+
+        Args:
+            source: [batch, source_length] int32.
+            prefix: [batch, prefix_length] int32; its ids are allowed too.
+
+        Returns:
+            [batch, vocab] bool; PAD is not allowed.
+        """
+        lists = tf.gather(self._lists, source).merge_dims(1, 2)
+        nothing = tf.zeros([tf.shape(source)[0], 1], tf.bool)
+        found = _with(self._always | nothing, lists) & ~self._forbidden
+        among = ~(found | self._forbidden)[:, :_AMONG]
+        missing = -tf.math.count_nonzero(found, axis=1, keepdims=True, dtype=tf.int32) % _MULTIPLE
+        more = among & (tf.cumsum(tf.cast(among, tf.int32), axis=1) <= missing)
+        found |= tf.pad(more, [[0, 0], [0, tf.shape(found)[1] - tf.shape(more)[1]]])
+        if prefix is not None:
+            found = _with(found, tf.RaggedTensor.from_tensor(prefix, padding=PAD_ID))
+        return found
+
+
+def _with(allowed: tf.Tensor, ids: tf.RaggedTensor) -> tf.Tensor:
+    """Allows ids of each row, too."""
+    places = tf.stack([tf.cast(ids.value_rowids(), tf.int32), ids.values], axis=1)
+    return tf.tensor_scatter_nd_update(allowed, places, tf.fill([tf.shape(places)[0]], True))
+
+
+def narrowed(allowed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Leaves out the ids that no sentence of a batch may have.
+
+    Args:
+        allowed: [batch, vocab] bool, as `LexicalShortlist.allowed` finds it.
+
+    Returns:
+        the ids that are left, [ids] int32, beginning with PAD, EOS and UNK; and `allowed` of
+        them, [batch, ids].
+    """
+    is_special = np.arange(allowed.shape[1]) <= UNK_ID
+    ids = tf.cast(tf.where(tf.reduce_any(allowed, axis=0) | is_special)[:, 0], tf.int32)
+    return ids, tf.gather(allowed, ids, axis=1)
+
+
+def places_among(ids: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
+    """Returns the places of ids, of any shape, among sorted ids [ids] that have them."""
+    places = tf.searchsorted(ids, tf.reshape(wanted, [-1]))
+    return tf.reshape(places, tf.shape(wanted))

@@ -1,0 +1,181 @@
+"""Exports a model as Marian's students are shipped: 8-bit weights, .spm vocabularies, shortlist.
+
+export_dir/
+  config.yml          the files, the search and its limits
+  model.bin           the weights and their options, see `formats.marian_binary`
+  vocab.spm           SentencePiece's model; or srcvocab.spm and trgvocab.spm
+  lex.s2t.bin         the lexical shortlist, if the model came with one
+
+Engines for browsers and phones read these files. They round activations to 8 bits too, so some of
+their translations differ. A limit that grows with the source by more than a factor, and the
+paper's length penalty, have no place there: the factor is then 3, and scores are divided by
+length^α.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import yaml
+from numpy.typing import NDArray
+from sentencepiece import SentencePieceProcessor
+
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.files import whole_directory
+from t2t_repro.formats.imported import NEVER, named_weights
+from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, TABLES, their_name
+from t2t_repro.formats.marian_binary import Shortlist, write_binary, write_shortlist
+from t2t_repro.model.attention import recorded_by
+from t2t_repro.model.dense import Dense
+from t2t_repro.model.settings import LAYER_NORM_EPSILON
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import check_exportable, layer_weights, logits_bias
+from t2t_repro.text.subword_model import SubwordModel
+from t2t_repro.vocabulary import PAD_ID
+
+_STUDENT = yaml.safe_load(resources.files(__package__).joinpath("student.yml").read_text("utf-8"))
+
+
+def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence[str]) -> None:
+    """Writes a model as Marian's engines for CPUs read it, whole or not at all.
+
+    Args:
+        translator: with a model in float32.
+        export_dir: the directory to make.
+        lines: source sentences, by which the engines' rounding of activations is set.
+
+    Raises:
+        UserError: Marian cannot hold the model.
+        OSError: the directory is not empty, or cannot be written.
+    """
+    model = translator.model
+    _check(model)
+    texts = [side.sentencepiece() for side in translator.subwords]
+    names = ["vocab.spm"] if texts[0] == texts[1] else ["srcvocab.spm", "trgvocab.spm"]
+    source, target = map(_ids_in_order, translator.subwords, texts)
+    settings = {"vocabs": [names[0], names[-1]], **_search(translator), **_STUDENT["config"]}
+    with whole_directory(export_dir) as partial:
+        tensors = _tensors(model, source, target) | _multipliers(translator, lines)
+        options = yaml.safe_dump(_options(model, source, target))
+        write_binary(partial / "model.bin", tensors, options)
+        for name, content in zip(names, texts, strict=False):
+            (partial / name).write_bytes(content)
+        if lists := translator.shortlist_file:
+            theirs = {ours: number for number, ours in enumerate(target.tolist())}
+            ids = [sorted(map(theirs.__getitem__, lists.of(one).tolist())) for one in source]
+            write_shortlist(partial / "lex.s2t.bin", Shortlist(len(lists.always), ids))
+            settings["shortlist"] = ["lex.s2t.bin", False]
+        (partial / "config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+
+
+def _check(model: Transformer) -> None:
+    layer = model.config
+    supported = {
+        "Transformer.positional_encoding": (model.positional_encoding.kind, ["concatenated"]),
+        "Transformer.tied_embeddings": (model.tied_embeddings, ["all", "target_softmax"]),
+        "Transformer.neighbourhood": (model.neighbourhood, [None]),
+        "LayerConfig.activation": (layer.activation, [*ACTIVATIONS.values()]),
+        "LayerConfig.norm": (layer.norm, ["LayerNorm"]),
+        "LayerConfig.normalization": (layer.normalization, ["post"]),
+        "LayerConfig.norm_epsilon": (layer.norm_epsilon, [LAYER_NORM_EPSILON]),
+        "LayerConfig.decoder_self_attention": (layer.decoder_self_attention, [*AUTOREGRESSION]),
+        "the width of all heads": (
+            {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)},
+            [{layer.d_model}],
+        ),
+    }
+    check_exportable(model, "Marian", supported)
+
+
+def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
+    """Returns our id of each id of SentencePiece's model, which are Marian's."""
+    processor, pieces = SentencePieceProcessor(model_proto=spm), subwords.pieces()
+    ours = {piece: number for number, piece in enumerate(pieces)}
+    theirs = [processor.id_to_piece(number) for number in range(len(processor))]
+    if missing := [piece for piece in theirs if piece not in ours]:
+        raise UserError(
+            f"{subwords.model_path} has a vocabulary beside SentencePiece's, without the piece "
+            f"{missing[0]!r}; expected SentencePiece's own: give --format=saved_model."
+        )
+    return np.array([ours[piece] for piece in theirs])
+
+
+def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, NDArray]:
+    """Returns the weights by Marian's names, rows of ids in Marian's order."""
+    layer, orders = model.config, {"source": source, "target": target}
+    named = named_weights(model, TABLES, lambda weight: their_name(weight, layer))
+    named.pop(TABLES["logits_bias"], None)
+    tensors = {
+        name: np.array(weight)[orders.get(side, ...)] for name, (weight, side) in named.items()
+    }
+    if model.tied_embeddings == "all":
+        tensors["Wemb"] = tensors.pop(TABLES["embedding/table"])
+    bias = logits_bias(model)
+    bias[PAD_ID] = NEVER
+    tensors[TABLES["logits_bias"]] = bias[target]
+    if not layer.attention_biases:
+        kernels = [name for name in tensors if re.search("_(self|context)_W.$", name)]
+        tensors |= {name.replace("_W", "_b"): np.zeros(layer.d_model) for name in kernels}
+    return {name: np.atleast_2d(values).astype(np.float32) for name, values in tensors.items()}
+
+
+def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDArray]:
+    """Computes by how much activations are multiplied before they are rounded to 8 bits.
+
+    127 / (mean + 1.1 standard deviations) of the largest |x| of a sentence, as Marian's scripts do
+    for students, for the input x of each matrix.
+    """
+    model, subwords = translator.model, translator.subwords
+    kernels = {id(one.variable): their_name(one, model.config) for one in layer_weights(model)}
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
+    translations = [best.text for best, *_ in translator.translate(lines, first=None)]
+    outputs = []
+    with ExitStack() as stack:
+        inputs = {layer: stack.enter_context(recorded_by(layer)) for layer in layers}
+        for pair in zip(lines, translations, strict=True):
+            encoded = (side.encode([text]) for side, text in zip(subwords, pair, strict=True))
+            source, target = map(tf.constant, encoded)
+            outputs.append(model.decode(target, model.encode(source), source))
+    found = {kernels[id(layer.kernel)]: some for layer, some in inputs.items()}
+    table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
+    # Under a shortlist, the product with the table has no name.
+    found |= {table: outputs, "none": outputs}
+    largest = {name: [np.abs(x).max() for x in some] for name, some in found.items()}
+    return {
+        f"{name}_QuantMultA": np.array([[127 / (np.mean(some) + 1.1 * np.std(some))]], np.float32)
+        for name, some in largest.items()
+    }
+
+
+def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
+    layer, is_all = model.config, model.tied_embeddings == "all"
+    activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+    return _STUDENT["options"] | {
+        "dim-emb": layer.d_model,
+        "dim-vocabs": [len(source), len(target)],
+        "enc-depth": model.num_layers,
+        "dec-depth": model.num_decoder_layers,
+        "tied-embeddings": not is_all,
+        "tied-embeddings-all": is_all,
+        "transformer-decoder-autoreg": AUTOREGRESSION[layer.decoder_self_attention],
+        "transformer-dim-ffn": layer.d_ff,
+        "transformer-ffn-activation": activations[layer.activation],
+        "transformer-heads": layer.num_heads,
+    }
+
+
+def _search(translator: Translator) -> dict[str, Any]:
+    settings, search = translator.settings, translator.settings.search
+    has_factor = not settings.max_extra_length
+    return {
+        "beam-size": search.beam_size,
+        "normalize": getattr(search, "length_penalty", 0.0),
+        "word-penalty": getattr(search, "word_penalty", 0.0),
+        "max-length-factor": settings.imported.max_length_factor if has_factor else 3.0,
+    }

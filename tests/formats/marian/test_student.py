@@ -1,0 +1,129 @@
+"""A student goes out as Firefox's are shipped, and comes in again as it went."""
+
+import gzip
+import re
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+
+from t2t_repro.decoding.loading import load_translator
+from t2t_repro.decoding.settings import BeamSearch, ImportedBehaviour, TranslatorSettings
+from t2t_repro.decoding.shortlist import ShortlistFile
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.formats.imported import model_files, write_imported
+from t2t_repro.formats.marian import read_marian
+from t2t_repro.formats.marian_binary import OPTIONS, Shortlist, read_binary, write_shortlist
+from t2t_repro.formats.marian_export import write_marian_model
+from t2t_repro.text.subword_model import shared
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from tests.decoding.random_translator import random_model
+from tests.marian_formulas import assert_same_weights
+
+LINES = ["the red bird sees a tree", "a blue house", "", "the river, the stone and the cloud"]
+LAYER = {"decoder_self_attention": "ssru", "attention_biases": True}
+
+
+@pytest.fixture(scope="module")
+def student(subwords):
+    """A translator as training makes it, and a shortlist."""
+    model = random_model(
+        subwords, layer=LAYER, positional_encoding="concatenated", logits_bias=True, rows=0
+    )
+    size = model.vocab_size
+    lists = np.arange(2, 2 * size) // 2 % size
+    splits = np.array([0, 0, *range(2, 2 * size - 1, 2)])
+    always = np.array([EOS_ID, UNK_ID, *range(3, 40)])
+    settings = TranslatorSettings(
+        BeamSearch(2), 0, 24, imported=ImportedBehaviour(True, max_length_factor=2.0)
+    )
+    file = ShortlistFile(splits, np.sort(lists).astype(np.int32), always.astype(np.int32))
+    return Translator([model], shared(subwords), settings, file)
+
+
+@pytest.fixture(scope="module")
+def exported(student, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("student") / "first"
+    write_marian_model(student, folder, LINES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def imported(exported):
+    """What comes in of it: a model directory."""
+    (model,) = read_marian(exported)
+    folder = exported.with_name("model")
+    write_imported(folder, model, "first", None)
+    return folder
+
+
+def test_what_comes_in_again_translates_alike(student, imported):
+    translator = load_translator(imported)
+    size = student.subwords.target.size
+    # Marian has no row for our PAD that is never written; here it has two.
+    assert translator.model.vocab_size == size + 1
+    pairs = [[line] * 2 for line in LINES]
+    ours, theirs = (one.score(*zip(*pairs, strict=True)) for one in (student, translator))
+    for before, after in zip(ours, theirs, strict=True):
+        assert after.log_probability == pytest.approx(before.log_probability, rel=0.05)
+    assert translator.settings.search.beam_size == 2
+    assert translator.settings.imported.max_length_factor == 2.0
+
+
+def test_the_integers_of_an_unchanged_model_are_the_file_s_own(imported, exported):
+    again = exported.with_name("second")
+    write_marian_model(load_translator(imported), again, LINES)
+    first, second = (read_binary((f / "model.bin").read_bytes()) for f in (exported, again))
+    assert first.keys() == second.keys()
+    for name, values in first.items():
+        if not name.endswith("_QuantMultA"):
+            np.testing.assert_array_equal(second[name], values)
+    for name in ("vocab.spm", "lex.s2t.bin", "config.yml"):
+        assert (again / name).read_bytes() == (exported / name).read_bytes()
+
+
+def test_every_matrix_says_how_its_inputs_are_rounded(exported):
+    tensors = read_binary((exported / "model.bin").read_bytes())
+    options = yaml.safe_load(tensors.pop(OPTIONS).tobytes().split(b"\0")[0])
+    assert options["transformer-decoder-autoreg"] == "rnn"
+    matrices = {name for name in tensors if "Wemb" in name or re.search("_W.?$", name)}
+    inputs = {name for name in tensors if name.endswith("_QuantMultA")}
+    assert {f"{name}_QuantMultA" for name in matrices - inputs} | {"none_QuantMultA"} == inputs
+    # After a layer norm with gamma and beta of about 1, no |x| is above 10.
+    assert all(127 / 60 < tensors[name].item() < 127 for name in inputs)
+    assert tensors["decoder_ff_logit_out_b"][0, PAD_ID] == -1000
+
+
+@pytest.mark.parametrize(
+    ("layer", "sizes", "named"),
+    [
+        ({}, {}, "positional_encoding = 'interleaved'"),
+        ({"normalization": "pre"}, {"positional_encoding": "concatenated"}, "normalization"),
+        ({"d_k": 9}, {"positional_encoding": "concatenated"}, "heads"),
+    ],
+)
+def test_what_marian_cannot_hold_is_refused_by_name(layer, sizes, named, subwords, tmp_path):
+    model = random_model(subwords, layer=LAYER | layer, **sizes)
+    with pytest.raises(UserError, match=named):
+        write_marian_model(Translator([model], shared(subwords)), tmp_path / "out", LINES)
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_may_be_compressed_one_by_one_and_have_no_config(exported, tmp_path):
+    for name in ("model.bin", "vocab.spm", "lex.s2t.bin"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((exported / name).read_bytes()))
+    with model_files(tmp_path) as files:
+        (packed,) = read_marian(files)
+    (plain,) = read_marian(exported)
+    assert_same_weights(packed.model, plain.model)
+    np.testing.assert_array_equal(packed.shortlist.ids, plain.shortlist.ids)
+    assert "MarianSearch.beam_size = 1\n" in packed.decoding
+
+
+def test_a_shortlist_of_another_vocabulary_is_refused(exported, tmp_path):
+    shutil.copytree(exported, tmp_path / "other")
+    write_shortlist(tmp_path / "other" / "lex.s2t.bin", Shortlist(2, [[2], [3]]))
+    with pytest.raises(UserError, match=r"lists of 2 source ids"):
+        read_marian(tmp_path / "other")
