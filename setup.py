@@ -108,7 +108,7 @@ setup(
         "quickstart": [BABEL],
         # Beyond Linux, where tensorflow-datasets brings it: data sets stored as ArrayRecords.
         "array_record": [ARRAY_RECORD],
-        # Downloads models by name for import_marian.
+        # Downloads models by name for import_marian and import_hugging_face.
         "hub": ["huggingface_hub>=0.30"],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "test": [

@@ -8,6 +8,7 @@ from importlib.metadata import version
 COMMANDS = (
     "datagen", "trainer", "average", "translate", "evaluate", "score", "export", "serve", "client",
     "parse", "attention_maps", "import_t2t", "import_marian",
+    "import_hugging_face",
 )  # fmt: skip
 """In the order in which they are needed."""
 

@@ -17,6 +17,7 @@ and so on.
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags, logging
@@ -28,12 +29,22 @@ from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
 
-_FILES = ["*.json", "*.spm", "*.safetensors"]
+_FILES = ["*.json", "*.model", "*.spm", "README.md", "*.safetensors"]
 """What is downloaded of a model; older ones have tf_model.h5 alone."""
 
 
 def main() -> None:
     """Imports what the flags name."""
+    import_model(FLAGS.vocab)
+
+
+def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
+    """Imports what --model names.
+
+    Args:
+        vocab: the vocabularies of Marian's own files.
+        languages: arguments of `read_hugging_face`.
+    """
     check_new("model_dir")
     place, name, commit = _find_model()
     import_tensorflow()
@@ -43,10 +54,14 @@ def main() -> None:
 
     with whole_directory(Path(FLAGS.model_dir)) as partial, model_files(place) as files:
         is_native = files.is_file() or not (commit or any(files.glob("*config.json")))
-        if FLAGS.vocab and not is_native:
+        if vocab and not is_native:
             raise UserError(f"--vocab is of Marian's own files, expected none for {name}.")
-        vocabularies = [Path(vocabulary).expanduser() for vocabulary in FLAGS.vocab]
-        models = read_marian(files, vocabularies) if is_native else [read_hugging_face(files)]
+        vocabularies = [Path(vocabulary).expanduser() for vocabulary in vocab]
+        models = (
+            read_marian(files, vocabularies)
+            if is_native
+            else [read_hugging_face(files, **languages)]
+        )
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
             write_imported(folder, model, name, commit)
@@ -89,14 +104,18 @@ def _find_model() -> tuple[Path, str, str | None]:
     return folder, given, folder.name
 
 
-def cli() -> None:
-    """Runs the command."""
-    meaning = "Marian's files, what MarianMTModel.save_pretrained wrote, or a name on the hub."
+def define_model(meaning: str) -> None:
+    """Defines the flags of `import_model`; `meaning` is that of --model."""
     flags.DEFINE_string("model", None, meaning, required=True)
     define_path("model_dir", "The directory to make.", is_required=True)
+    flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
+
+
+def cli() -> None:
+    """Runs the command."""
+    define_model("Marian's files, what MarianMTModel.save_pretrained wrote, or a name on the hub.")
     meaning = "A vocabulary, of both sides; or twice, of source and target. Of decoder.yml if not."
     flags.DEFINE_multi_string("vocab", [], meaning)
-    flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
     run(main)
 
 

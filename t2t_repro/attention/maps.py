@@ -133,6 +133,8 @@ class PairAttention:
         self._model = model
         self._source = ids_to_show("source", source, model, subwords.source)
         self._target = ids_to_show("target", target, model, subwords.target)
+        if subwords.languages:
+            self._target.insert(0, self._source.pop(0))
         self._source_labels = subwords.source.labels(self._source)
         self._target_labels = subwords.target.labels(self._target)
 

@@ -259,7 +259,7 @@ class _BlockEncoder:
         """
         corpus, *texts = block
         lines = [text.decode().split("\n")[:-1] for text in texts]
-        sides = [model.encode_block(own) for model, own in zip(self._subwords, lines, strict=True)]
+        sides = self._subwords.encode_blocks(*lines)
         fits = np.maximum(*(lengths for _, lengths in sides)) <= self.max_length
         source, target = ((ids[np.repeat(fits, counts)], counts[fits]) for ids, counts in sides)
         parts = token_block(source, target, self.sizes)

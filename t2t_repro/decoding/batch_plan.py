@@ -43,8 +43,11 @@ class EncodedSentences(NamedTuple):
     truncated: set[int]
 
     def without_blank(self) -> "EncodedSentences":
-        """Removes the ids of blank lines, which are EOS alone."""
-        return self._replace(ids=[ids if len(ids) > 1 else [] for ids in self.ids])
+        """Removes the ids of blank lines, and of those that are EOS alone."""
+        pairs = zip(self.lines, self.ids, strict=True)
+        return self._replace(
+            ids=[ids if line.strip() and len(ids) > 1 else [] for line, ids in pairs]
+        )
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ class DecodingConstraints(NamedTuple):
         prefix: [batch, prefix_length] int32, the ids with which each translation has to begin,
             then PAD; None for no prefix. An id of the prefix counts in the score with the model's
             log-probability, as if the search had chosen it.
+        free: how many ids of every prefix have the probability 1; they count in the length.
         seeds: [batch] int64, a seed for each sentence; None: the search's own seed.
         forbidden: ids that a search must not choose; a prefix may have them. The other ids keep
             the probability that the model gives them, so a score is still log P.
@@ -109,6 +110,7 @@ class DecodingConstraints(NamedTuple):
     seeds: "tf.Tensor | None" = None
     forbidden: tuple[int, ...] = ()
     normalized: bool = False
+    free: int = 0
 
 
 class Grammar(Protocol):

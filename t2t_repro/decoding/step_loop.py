@@ -134,7 +134,12 @@ class StepLoop(ABC):
 
         def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple:
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
-            new_state = self.advance(state, tf.cast(logits, tf.float32), step, row)
+            logits, free = tf.cast(logits, tf.float32), self.constraints.free
+            if free:
+                codes = prefix_id(row.prefix[0], step)
+                certain = tf.one_hot(codes, logits.shape[-1], 0.0, float("-inf"))[:, None]
+                logits = tf.where(step < free, certain, logits)
+            new_state = self.advance(state, logits, step, row)
             done = self.is_done(state, step, row)
             state = tf.nest.map_structure(
                 lambda old, new: where_row(done, old, new), state, new_state

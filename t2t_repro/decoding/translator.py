@@ -74,6 +74,7 @@ class Translator:
         max_source_length: as in the settings, but at most the model's learned positions.
         forbidden: the ids that translations must not contain.
         shortlist_file: what `shortlist` was.
+        codes: the number of ids of a source that become the first of its target, and are no text.
 
     Raises:
         UserError: models of an ensemble differ in vocab_size.
@@ -93,13 +94,14 @@ class Translator:
         self.models = tuple(models)
         self._ensemble = Ensemble(self.models, self.settings.ensemble, without_pad)
         self.forbidden = tuple(sorted({*imported.forbidden_ids, *[PAD_ID] * imported.forbid_pad}))
+        self.codes = int(bool(subwords.languages))
         self._grammar = self.settings.grammar and self.settings.grammar(subwords)
         self._shortlist = None
         if shortlist and self.settings.shortlist:
             vocab_size = self.models[0].vocab_size
             self._shortlist = LexicalShortlist(shortlist, vocab_size, self.forbidden)
         # Sinusoids have no last position.
-        self._max_positions = self._ensemble.longest or 2**31 - 1
+        self._max_positions = (self._ensemble.longest or 2**31 - 1) - self.codes
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
         self._beam_size = self.settings.search.beam_size
         self._workers = self.settings.workers or default_workers()
@@ -116,7 +118,7 @@ class Translator:
     @cached_property
     def tags(self) -> Tags:
         """The tags of the source's vocabulary."""
-        return Tags(self.subwords.source.pieces())
+        return Tags(self.subwords.source.pieces(), self.subwords.languages)
 
     @property
     def model(self) -> Transformer:
@@ -237,8 +239,15 @@ class Translator:
     @cached_property
     def _log_probabilities(self) -> Callable[..., tf.Tensor]:
         ids = tf.TensorSpec([None, None], tf.int32)
-        function = self.model.token_log_probabilities
+        function = self.token_log_probabilities
         return tf.function(function, input_signature=[ids, ids], autograph=False)
+
+    def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Computes the model's `token_log_probabilities`, without those of codes of languages."""
+        if self.codes:
+            target = tf.concat([source[:, : self.codes], target], axis=1)
+        source = source[:, self.codes :]
+        return self.model.token_log_probabilities(source, target)[:, self.codes :]
 
     @property
     def tokens_at_once(self) -> int:
@@ -270,6 +279,8 @@ class Translator:
     @cached_property
     def aligner(self) -> Aligner:
         """Aligns the words of a pair of sentences."""
+        if self.codes:
+            raise UserError("M2M-100 and NLLB do not align words; expected a bilingual model.")
         return Aligner(self.model, self.subwords, self.settings.aligner)
 
     def _encode_pairs(self, sources: Texts, targets: Texts, first: int | None) -> EncodedPairs:
@@ -365,7 +376,11 @@ class Translator:
             prefix: see `DecodingConstraints`.
             seeds: see `DecodingConstraints`.
         """
+        keys = keys_of(source)
         lengths = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
+        if self.codes:
+            code, source = tf.split(source, [self.codes, -1], axis=1)
+            prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
         max_target_lengths = self.max_target_lengths(lengths)
         is_normalized = len(self.models) > 1
         ids, allowed = None, []
@@ -383,7 +398,7 @@ class Translator:
             cache, is_normalized = (cache, state), True
         # Among narrowed ids, the first ones alone are at their own places.
         forbidden = tuple(one for one in self.forbidden if ids is None or one <= UNK_ID)
-        constraints = DecodingConstraints(keys_of(source), prefix, seeds, forbidden, is_normalized)
+        constraints = DecodingConstraints(keys, prefix, seeds, forbidden, is_normalized, self.codes)
         max_steps = tf.reduce_max(max_target_lengths)
         search = self.settings.search.search
         result = search(model, cache, max_target_lengths, max_steps, n_best, constraints)
@@ -400,7 +415,7 @@ class Translator:
             )
         return [
             Translation(self.subwords.target.decode(of_one), float(score), EOS_ID in of_one)
-            for of_one, score in zip(ids, scores, strict=True)
+            for of_one, score in zip(ids[:, self.codes :], scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]
 

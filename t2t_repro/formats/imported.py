@@ -387,4 +387,4 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
     if imported.shortlist:
         imported.shortlist.write(directory.shortlist_npz)
     write_ancestry(directory.ancestry_json, [ancestor])
-    Tags(subwords.source.pieces()).log()
+    Tags(subwords.source.pieces(), subwords.languages).log()

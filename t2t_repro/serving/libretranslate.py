@@ -4,6 +4,7 @@ https://docs.libretranslate.com/ describes it; docs/serving.md says what is diff
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -24,6 +25,8 @@ MOST_CHARACTERS = 50_000
 """The most characters of a request, unless `serve --max_characters` gives another number."""
 
 _DIRECTION = re.compile(rf"({CODE})-({CODE}|\*)", re.ASCII)
+_SCRIPT = "-(?!Han[st])[A-Z][a-z]{3}$"
+"""The script in a code, which clients leave out where it is the only one of a language."""
 
 
 class Direction(NamedTuple):
@@ -106,19 +109,22 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
 
 def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
     """Yields the directions of a model."""
-    tags = {standard_code(code): tag for code, tag in translator.tags.languages.items()}
+    full = {standard_code(label): tag for label, tag in translator.tags.languages.items()}
+    plain = {code: re.sub(_SCRIPT, "", code) for code in full}
+    counts = Counter(plain.values())
+    usual = {code if counts[plain[code]] > 1 else plain[code]: tag for code, tag in full.items()}
+    tags = full | usual
     for source, target in read_pairs(text):
-        targets = (
-            [code for code in tags if code != standard_code(source)] if target == "*" else [target]
-        )
-        for code in targets or [""]:
+        own = tags.get(find_code(source, tags)) if translator.tags.defaults else ""
+        others = [code for code in usual if code != standard_code(source)]
+        for code in (others or [""]) if target == "*" else [target]:
             tag = tags.get(find_code(code, tags)) if tags else ""
-            if not code or tag is None:
+            if not code or tag is None or own is None:
                 raise UserError(
                     f"--direction={text}: expected languages of the model's tags as targets "
                     f"({', '.join(tags.values()) or 'it has none'})."
                 )
-            yield Direction(source, code, tag, translator)
+            yield Direction(source, code, f"{own} {tag}".strip(), translator)
 
 
 def languages(directions: Sequence[Direction]) -> list[dict[str, Any]]:

@@ -140,9 +140,11 @@ class MarianTextOps(SentencePieceTextOps):
 
     Args:
         pieces, marks, model: as in `SentencePieceTextOps`.
-        code: RE2 for the language code at the beginning of a text; None for no codes.
+        code: RE2 for the language code at the beginning of a text; with languages, for two of them
+            and the rest; None for no codes.
         kind: of text, see `text.marian`.
         spaced: texts whose spaces decoding removes, one after the other.
+        languages: default codes of source and target; see `MarianFile`.
     """
 
     def __init__(
@@ -153,8 +155,10 @@ class MarianTextOps(SentencePieceTextOps):
         code: str | None,
         kind: str,
         spaced: Sequence[str],
+        languages: Sequence[str],
     ) -> None:
         super().__init__(pieces, marks, model, tf.string)
+        self._languages = tuple(languages)
         self._code = code
         self._kind = kind
         # The first id that decoding writes.
@@ -169,7 +173,18 @@ class MarianTextOps(SentencePieceTextOps):
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
         texts = visible(texts)
-        if self._code is None:
+        if self._languages:
+            first, second, rest = (
+                tf.strings.regex_replace(texts, self._code, rf"\{group}", replace_global=False)
+                for group in (1, 2, 3)
+            )
+            has_one, has_both = first != "", second != ""
+            source = tf.where(has_both, first, self._languages[0])
+            target = tf.where(has_both, second, tf.where(has_one, first, self._languages[1]))
+            every = tf.ones_like(has_both)
+            ids = _with_first(self._look_up(source), every, self._ids_of(rest))
+            ids = _with_first(self._look_up(target), every, ids)
+        elif self._code is None:
             ids = self._ids_of(texts)
         else:
             code_alone = f"({self._code})?(?s:.*)"

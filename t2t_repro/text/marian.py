@@ -18,6 +18,10 @@ The kinds of text differ in these points:
     sentencepiece  as Marian with an .spm file: step 2 alone, the vocabulary is SentencePiece's
     words          as Marian with any other vocabulary: words between blanks have ids; no model
 
+A source of M2M-100 or NLLB begins with the code of its target's language, or with its own and that:
+`>>fra<< >>deu<< Bonjour`. Its first id is the target's code, which becomes the first of the target,
+and the second its own.
+
 The file is JSON on one line:
 
     marian        the version of the form, 1
@@ -25,6 +29,7 @@ The file is JSON on one line:
     pieces        the name of every id: PAD, EOS, UNK, and the others
     punctuation   null
     clean_spaces  whether decoding removes spaces before punctuation
+    languages     M2M-100 and NLLB: codes of source and target where a source has none; or []
     model         the SentencePiece model of this side, in base64
 """
 
@@ -58,6 +63,7 @@ Kind = Literal["hugging_face", "pieces", "sentencepiece", "words"]
 # Python's `re` and RE2, in the graph, find the same.
 _LANGUAGE_CODE = "(?s)^>>.*?<<"
 _CODE = re.compile(_LANGUAGE_CODE)
+_TWO_CODES = "(?s)^(>>[^<> ]*<<)? *(>>[^<> ]*<<)? *(.*)$"
 
 # In this order.
 _SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
@@ -72,12 +78,15 @@ class MarianFile:
         pieces: the name of every id.
         clean_spaces: whether decoding removes spaces before punctuation.
         kind: of text.
+        languages: default codes of source and target, of which the target's may be ""; none where
+            a target does not begin with a code.
     """
 
     model: bytes
     pieces: list[str]
     clean_spaces: bool = False
     kind: Kind = "hugging_face"
+    languages: Sequence[str] = ()
 
     def content(self) -> bytes:
         """Returns the bytes of the file."""
@@ -87,6 +96,7 @@ class MarianFile:
             "pieces": self.pieces,
             "punctuation": None,
             "clean_spaces": self.clean_spaces,
+            "languages": self.languages,
             "model": base64.b64encode(self.model).decode(),
         }
         return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
@@ -99,7 +109,8 @@ class MarianFile:
             raise UserError(f"{path} was imported with --punctuation: import the model again.")
         kind = values.get("kind", "hugging_face")
         model = base64.b64decode(values["model"])
-        return cls(model, values["pieces"], values.get("clean_spaces", False), kind)
+        clean_spaces, languages = values.get("clean_spaces", False), values.get("languages", ())
+        return cls(model, values["pieces"], clean_spaces, kind, languages)
 
 
 class _WordSplitter:
@@ -152,13 +163,21 @@ class MarianSubwords:
             lines: any text; an empty one is EOS alone. A lone surrogate counts as "?".
         """
         texts = [visible(line).encode("utf-8", errors="replace").decode() for line in lines]
-        codes = [self._code.findall(text) if self._code else [] for text in texts]
-        rests = [text[sum(map(len, code)) :] for text, code in zip(texts, codes, strict=True)]
-        split = self._model.encode(rests, out_type=str, num_threads=1)
+        codes, rests = zip(*map(self._split_codes, texts), strict=True) if texts else ((), ())
+        split = self._model.encode([*rests], out_type=str, num_threads=1)
         return [
             [*(self.ids.get(piece, UNK_ID) for piece in code + pieces), EOS_ID]
             for code, pieces in zip(codes, split, strict=True)
         ]
+
+    def _split_codes(self, text: str) -> tuple[list[str], str]:
+        """Returns the codes of a text, in the order of their ids, and the rest."""
+        if not self.content.languages:
+            codes = self._code.findall(text) if self._code else []
+            return codes, text[sum(map(len, codes)) :]
+        ((first, second, rest),) = re.findall(_TWO_CODES, text)
+        source, target = self.content.languages
+        return [second or first or target, first if second else source], rest
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Encodes many lines, each stripped as `Translator` strips it.
@@ -183,7 +202,10 @@ class MarianSubwords:
                 skipped.
         """
         known = [token for token in text_ids(ids) if self._first <= token < self.size]
-        text: str = self._model.decode_pieces([self.content.pieces[token] for token in known])
+        pieces = [self.content.pieces[token] for token in known]
+        if self.content.languages:
+            pieces = [piece for piece in pieces if not _CODE.fullmatch(piece)]
+        text: str = self._model.decode_pieces(pieces)
         # SentencePiece keeps the marks of pieces that only the other side has.
         if self.content.kind in ("hugging_face", "pieces"):
             text = text.replace(SPACE_MARK, " ").lstrip(" ")
@@ -244,9 +266,10 @@ class MarianSubwords:
         """Returns the same encoding and decoding as TensorFlow operations."""
         from t2t_repro.text.in_graph import MarianTextOps
 
-        code = _LANGUAGE_CODE if self._code else None
+        kind, languages = self.content.kind, self.content.languages
+        code = _TWO_CODES if languages else _LANGUAGE_CODE if self._code else None
         of_file = self.content.pieces, self.word_marks, self.content.model
-        return MarianTextOps(*of_file, code, self.content.kind, self._spaced)
+        return MarianTextOps(*of_file, code, kind, self._spaced, languages)
 
     def sentencepiece(self) -> bytes:
         """Returns the SentencePiece model of this side; a vocabulary of words has none."""

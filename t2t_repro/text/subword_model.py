@@ -11,7 +11,7 @@ Marian model usually have the same ids, but split text differently (see `text.ma
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -53,6 +53,21 @@ class SubwordPair(NamedTuple):
         """Applies a function to the models of source and target; once if they share it."""
         of_target = make(self.target)
         return of_target if self.source is self.target else make(self.source), of_target
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """Default codes of source and target, if a source begins with its target's code."""
+        return self.source.content.languages if isinstance(self.source, MarianSubwords) else ()
+
+    def encode_blocks(self, *sides: Sequence[str]) -> Sequence[FlatIds]:
+        """Encodes lines of source and target; the target's code is put in front of the target."""
+        blocks = [model.encode_block(own) for model, own in zip(self, sides, strict=True)]
+        if not self.languages:
+            return blocks
+        (ids, lengths), (others, counts) = blocks
+        first, before = (np.cumsum(number) - number for _, number in blocks)
+        moved = np.insert(others, before, ids[first])
+        return (np.delete(ids, first), lengths - 1), (moved, counts + 1)
 
     def files(self) -> dict[str, Path]:
         """Returns the models' files by the names that they have in a directory."""

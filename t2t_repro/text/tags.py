@@ -18,12 +18,15 @@ class Tags:
 
     Args:
         pieces: the name of every id of the source.
+        defaults: tags of source and target for a line without, if lines may name both; or none.
 
     Attributes:
         languages: the tags of target languages, by the codes in them.
+        defaults: see there.
     """
 
-    def __init__(self, pieces: Sequence[str]) -> None:
+    def __init__(self, pieces: Sequence[str], defaults: Sequence[str] = ()) -> None:
+        self.defaults = defaults
         self._known = [piece for piece in pieces[UNK_ID + 1 :] if _TAG.fullmatch(piece)]
         labels = filter(None, map(_LANGUAGE.fullmatch, self._known))
         self.languages = {label[1] or label[2]: label[0] for label in labels}
@@ -31,7 +34,7 @@ class Tags:
     def log(self) -> None:
         """Logs the tags of target languages, if there are any."""
         if self.languages:
-            codes = " ".join(self.languages.values())
+            codes = " ".join([*self.languages.values()][:60]) + " ..." * (len(self.languages) > 60)
             logging.info(f"each line begins with the code of its target language: {codes}")
 
     def fault(self, line: str) -> str:
@@ -46,7 +49,7 @@ class Tags:
             likely = [*dict.fromkeys([*get_close_matches(tag, self._known, cutoff=0.7), *others])]
             if likely:
                 return f"the model does not know {tag}, but {', '.join(likely[:20])}"
-        is_missing = codes and not {*given} & {*codes}
+        is_missing = codes and not {*given, *self.defaults[1:]} & {*codes}
         return f"no target language in front, expected {', '.join(codes[:20])}" * bool(is_missing)
 
 

@@ -14,18 +14,22 @@ from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+import tensorflow as tf
+from absl import logging
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
 from t2t_repro.formats import imported
-from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
+from t2t_repro.formats.hugging_face.model_card import licence_of
+from t2t_repro.formats.hugging_face.tokenizer import read_m2m_text, read_marian_text
 from t2t_repro.formats.imported import Ids, ImportedModel, ImportedText, SettingsFile, WeightsFile
 from t2t_repro.model.positional_encoding import concatenated_sinusoids, halved_sinusoids
-from t2t_repro.model.settings import LayerConfig
+from t2t_repro.model.settings import LayerConfig, Positions
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight
+from t2t_repro.vocabulary import EOS_ID
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
@@ -76,8 +80,9 @@ class Family:
         activation: where the field is missing.
         layers: further arguments of `LayerConfig`.
         logits_bias: whether the logits have a bias.
-        positions: kinds of sinusoids; the first if the weights hold none.
-        read_text: reads the files of the tokenizer.
+        positions: kinds of sinusoids; the first if the weights hold none. None: "concatenated"
+            ones from 2 on, stored as learned ones.
+        read_text: reads the files of the tokenizer, with arguments as of `read_hugging_face`.
     """
 
     origin: str
@@ -86,8 +91,8 @@ class Family:
     activation: str
     layers: Mapping[str, Any]
     logits_bias: bool
-    positions: tuple[str, ...]
-    read_text: Callable[[Path], ImportedText]
+    positions: tuple[Positions, ...]
+    read_text: Callable[..., ImportedText]
 
 
 MARIAN = Family(
@@ -110,22 +115,37 @@ MARIAN = Family(
     read_text=read_marian_text,
 )  # fmt: skip
 
-FAMILIES = {"marian": MARIAN, "bart": MARIAN}
+M2M = Family(
+    origin="M2M-100, SMaLL-100 or NLLB of Hugging Face",
+    required={
+        "architectures": (["M2M100ForConditionalGeneration"],),
+        "is_encoder_decoder": (True,),
+    },
+    start="eos_token_id",
+    activation="relu",
+    layers={"normalization": "pre", "attention_biases": True, "norm_epsilon": 1e-5},
+    logits_bias=False,
+    positions=(),
+    read_text=read_m2m_text,
+)
+
+FAMILIES = {"marian": MARIAN, "bart": MARIAN, "m2m_100": M2M}
 """By `model_type`; "bart" is that of some Marian models of 2020."""
 
 WITHOUT_EFFECT = {
     "_attn_implementation_autoset", "_from_model_config", "_name_or_path", "_num_labels",
-    "bos_token_id", "dtype", "early_stopping", "extra_pos_embeddings", "forced_eos_token_id",
-    "id2label", "init_std", "label2id", "max_length", "max_new_tokens", "num_hidden_layers",
-    "num_labels", "num_return_sequences", "temperature", "top_k", "top_p", "torch_dtype",
-    "transformers_version", "unk_token_id", "use_cache",
+    "bos_token_id", "decoder_layerdrop", "dtype", "early_stopping", "encoder_layerdrop",
+    "extra_pos_embeddings", "forced_eos_token_id", "id2label", "init_std", "label2id", "max_length",
+    "max_new_tokens", "num_hidden_layers", "num_labels", "num_return_sequences", "temperature",
+    "tokenizer_class", "top_k", "top_p", "torch_dtype", "transformers_version",
+    "unk_token_id", "use_cache",
 }  # fmt: skip
 """Fields that say something and change no translation.
 
 Translations do not begin with `bos_token_id`. Without sampling, temperature, top_k and top_p have
-no effect. `early_stopping` only ends the search of transformers sooner. `max_length` is the same
-for all sentences, and `forced_eos_token_id` is for those that reach it; our limit grows with the
-source.
+no effect. Layers are dropped in training. `early_stopping` only ends the search of transformers
+sooner. `max_length` is the same for all sentences, and `forced_eos_token_id` is for those that
+reach it; our limit grows with the source.
 """
 
 SEARCH = {
@@ -161,8 +181,13 @@ class Config(NamedTuple):
     renormalizes: bool
 
 
-def read_hugging_face(directory: Path) -> ImportedModel:
+def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel:
     """Reads config.json, weights, and the files of the tokenizer.
+
+    Args:
+        directory: of the model.
+        languages: of `source` and `target`, for sources without codes, if the model needs them;
+            None for the tokenizer's own.
 
     Raises:
         UserError: a file is missing or damaged, the files do not belong together, or the model is
@@ -170,23 +195,30 @@ def read_hugging_face(directory: Path) -> ImportedModel:
     """
     # First, so that a model of another kind is called by its kind, not by the files it lacks.
     config = read_config(directory)
-    text = config.family.read_text(directory)
+    text = config.family.read_text(directory, **languages)
+    if any(languages.values()) and not text.source.file.languages:
+        raise UserError(f"{directory} takes no languages: leave --source_ and --target_language.")
     file = read_weights(directory)
     file.check_size(config.model)
     d_model = config.model["config"].d_model
     positions = position_kind(file, config.positions, d_model, config.family.positions)
-    model = Transformer(**config.model | {"positional_encoding": positions})
+    length = config.positions if positions == "learned" else None
+    model = Transformer(**config.model, positional_encoding=positions, max_length=length)
     model.build()
     rows = {
         "source": _rows(directory, config, text.source.ids, model.source_vocab_size),
         "target": _rows(directory, config, text.target.ids, model.vocab_size),
     }
     load_weights(model, file, rows)
+    if length:
+        _store_positions(model)
     forbids_pad = config.pad in config.forbidden
     others = [number for number in config.forbidden if number != config.pad]
+    licence = licence_of(directory) or "not stated"
+    logging.info(f"the model's licence: {licence}")
     longest = min(config.positions, text.max_length or config.positions)
     decoding = imported.decoding_bindings(
-        f"{config.family.origin}, with the settings that it came with",
+        f"{config.family.origin}, with the settings that it came with; licence: {licence}",
         {
             **config.search,
             "Translator.max_source_length": longest,
@@ -300,9 +332,11 @@ def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
 
 def their_name(weight: LayerWeight) -> str:
     """Returns the name of a layer's weight in PyTorch's model."""
+    kind = _KERAS_NAMES.get(weight.kind, weight.kind)
+    if not weight.sublayer:
+        return f"model.{weight.stack}.layer_norm.{kind}"
     part = _PARTS.get((weight.sublayer, weight.part))
     part = part or f"{_ATTENTIONS[weight.sublayer]}.{_PROJECTIONS[weight.part]}"
-    kind = _KERAS_NAMES.get(weight.kind, weight.kind)
     return f"model.{weight.stack}.layers.{weight.layer}.{part}.{kind}"
 
 
@@ -315,9 +349,9 @@ def read_weights(directory: Path) -> WeightsFile:
     raise UserError(
         f"{directory} has no {SAFETENSORS} or {TF_WEIGHTS} (a pytorch_model.bin is a pickle, which "
         "can run any program): convert the model once, with pip install transformers torch "
-        'sentencepiece and python -c "from transformers import MarianMTModel as M, MarianTokenizer '
-        "as T; [c.from_pretrained('NAME').save_pretrained('converted') for c in (M, T)]\", where "
-        "NAME is its directory or its name on the hub, and give --model=converted."
+        'sentencepiece and python -c "from transformers import AutoModelForSeq2SeqLM as M, '
+        "AutoTokenizer as T; [c.from_pretrained('NAME').save_pretrained('converted') for c in (M, "
+        'T)]", where NAME is its directory or its name on the hub, and give --model=converted.'
     )
 
 
@@ -353,7 +387,9 @@ def _pytorch_name(parts: list[str], last: str) -> str:
     return ".".join(["model", *parts[stack:], _KERAS_NAMES.get(last, last)])
 
 
-def position_kind(file: WeightsFile, length: int, d_model: int, kinds: Sequence[str]) -> str:
+def position_kind(
+    file: WeightsFile, length: int, d_model: int, kinds: Sequence[Positions]
+) -> Positions:
     """Returns the kind of positions that a model with these weights adds.
 
     Args:
@@ -361,7 +397,10 @@ def position_kind(file: WeightsFile, length: int, d_model: int, kinds: Sequence[
         length: the number of positions.
         d_model: their width.
         kinds: that the tables may be; the first if there are none, as transformers compute it.
+            "learned" for no kinds.
     """
+    if not kinds:
+        return "learned"
     names = [name for name in POSITIONS if name in file.arrays]
     tables = [file.value(name, (length, d_model)) for name in names]
     for kind in kinds:
@@ -375,6 +414,18 @@ def position_kind(file: WeightsFile, length: int, d_model: int, kinds: Sequence[
     )
 
 
+def _store_positions(model: Transformer) -> None:
+    """Stores the positions of M2M-100, and in a target's first one EOS, with which it begins.
+
+    Our first vector of a target is zero, so what is added there is all that the decoder gets.
+    """
+    positions = np.arange(2, 2 + (model.longest or 0))
+    table = np.array(concatenated_sinusoids(positions, model.config.d_model))
+    model.positional_encoding.table.assign(table)
+    table[0] += model.embedding(tf.constant([EOS_ID]))[0]
+    model.target_positional_encoding.table.assign(table)
+
+
 def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArray]) -> None:
     """Gives a model the weights of a file.
 
@@ -384,7 +435,9 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
         rows: for each side, their id of each of our ids: [ids], every one once.
     """
     weights = imported.named_weights(model, _TABLES, their_name)
-    file.check_names({SHARED, *_TABLES.values(), *POSITIONS, *weights})
+    # Some versions of transformers store the sinusoids of M2M-100, as "weights".
+    sinusoids = (name + end for name in POSITIONS for end in ("", "s"))
+    file.check_names({SHARED, *_TABLES.values(), *sinusoids, *weights})
     _share_tied(file, model)
     for name, (variable, side) in weights.items():
         shape = tuple(variable.shape)

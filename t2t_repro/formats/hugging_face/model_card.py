@@ -1,11 +1,12 @@
-"""Writes the README.md of a model on Hugging Face's hub, its model card.
+"""Writes the README.md of a model on Hugging Face's hub, its model card, and reads its licence.
 
 model_card.md is its template. Paths of the training machine are left out.
 """
 
+import re
 from collections.abc import Mapping
 from importlib import metadata, resources
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from t2t_repro.config.gin_files import read_gin
@@ -23,6 +24,14 @@ _NOT_EVALUATED = "This checkpoint has not been evaluated."
 _ANCESTORS = "The weights began as those of another model, the nearest first:\n"
 _FROM_RANDOM = "The weights began at random."
 _LANGUAGES = ("source_language", "target_language")
+
+
+def licence_of(directory: Path) -> str:
+    """Returns the licence that the card of a downloaded model names; "" where there is none."""
+    card = directory / "README.md"
+    text = card.read_text(encoding="utf-8", errors="replace") if card.exists() else ""
+    found = re.match(r"---\n(?:(?!---).*\n)*?license: *(.+)\n", text)
+    return found[1].strip("\"' ") if found else ""
 
 
 def model_card(

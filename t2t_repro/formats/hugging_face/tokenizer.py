@@ -1,9 +1,19 @@
-"""Reads and writes the files of Hugging Face's `MarianTokenizer`; ids are in our order.
+"""Reads the files of Hugging Face's tokenizers, and writes Marian's; ids are in our order.
+
+`MarianTokenizer`:
 
 source.spm, target.spm   SentencePiece models of both sides
 vocab.json               the id of every piece; only of the source's with
 target_vocab.json        those of the target, with `separate_vocabs`
 tokenizer_config.json    languages, and the names of special tokens
+
+`M2M100Tokenizer` and `NllbTokenizer`:
+
+sentencepiece.bpe.model  splits source and target
+vocab.json               M2M-100: the id of every piece; those of languages follow
+tokenizer.json           NLLB: the ids of pieces and of languages
+
+A language is `__en__` or `eng_Latn` there, `>>en<<` or `>>eng_Latn<<` here.
 """
 
 import json
@@ -12,8 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from absl import logging
+
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
+from t2t_repro.formats.hugging_face.model_card import licence_of
 from t2t_repro.formats.imported import ImportedSide, ImportedText, SettingsFile, read_file
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import SubwordModel
@@ -24,18 +37,31 @@ _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 _CONFIG = "tokenizer_config.json"
 
 _DESCRIPTIVE = {
-    "_commit_hash", "backend", "bos_token", "max_length", "model_input_names", "name_or_path",
-    "padding", "padding_side", "processor_class", "return_tensors", "source_lang",
-    "special_tokens_map_file", "split_special_tokens", "stride", "target_lang",
-    "target_vocab_file", "tokenizer_file", "transformers_version", "truncation",
+    "_commit_hash", "backend", "bos_token", "cls_token", "is_local", "local_files_only",
+    "mask_token", "max_length", "model_input_names", "name_or_path", "num_madeup_words", "padding",
+    "padding_side", "processor_class", "return_tensors", "sep_token", "source_lang",
+    "special_tokens_map_file", "split_special_tokens", "src_lang", "stride", "target_lang",
+    "target_vocab_file", "tgt_lang", "tokenizer_file", "transformers_version", "truncation",
     "truncation_side", "truncation_strategy",
 }  # fmt: skip
 """Fields that change neither the ids of a sentence nor the text of a translation."""
 
+_NLLB = "eng_Latn"
+_SOURCES = {"M2M100Tokenizer": "en", "NllbTokenizer": _NLLB, "SMALL100Tokenizer": ""}
+"""The source's language by default; SMaLL-100's source has the target's alone."""
+
+_M2M_LANGUAGES = (
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu "
+    "ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms "
+    "my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur "
+    "uz vi wo xh yi yo zh zu"
+)
+"""In the order of their ids, which no file has."""
+
 _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
 
-def read_marian_text(directory: Path) -> ImportedText:
+def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     """Reads the files of a `MarianTokenizer`; settings that change ids or text are refused."""
     config = SettingsFile(directory / _CONFIG, _read_config)
     config.require("tokenizer_class", "MarianTokenizer")
@@ -60,6 +86,47 @@ def read_marian_text(directory: Path) -> ImportedText:
     longest = int(min(2**31, config.value("model_max_length", 1e30)))
     config.warn(_DESCRIPTIVE)
     return ImportedText(**sides, max_length=longest)
+
+
+def read_m2m_text(directory: Path, source: str = "", target: str = "") -> ImportedText:
+    """Reads the files of the tokenizer of M2M-100, SMaLL-100 or NLLB.
+
+    Args:
+        directory: of the model.
+        source: the language of a source without codes; "" for the tokenizer's own.
+        target: that of its target.
+    """
+    config = SettingsFile(directory / _CONFIG, _read_config)
+    default = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
+    config.require("legacy_behaviour")
+    config.require("sp_model_kwargs")
+    model = read_file(directory / "sentencepiece.bpe.model", Path.read_bytes)
+    if default == _NLLB:
+        if not licence_of(directory):
+            logging.warning("NLLB's published weights are not for commercial use (CC-BY-NC 4.0)")
+        fast = read_file(directory / "tokenizer.json", read_json)
+        ids, added = fast["model"]["vocab"], fast["added_tokens"]
+        codes = {token["id"]: token["content"] for token in added if token["id"] > ids["<unk>"]}
+    else:
+        config.require("language_codes", "m2m100")
+        ids = read_file(directory / "vocab.json", read_json)
+        codes = dict(enumerate(_M2M_LANGUAGES.split(), len(ids)))
+    special = [ids[name] for name in _SPECIAL.values()]
+    tags = {number: f">>{code}<<" for number, code in codes.items()}
+    names = {number: piece for piece, number in ids.items()} | tags
+    source = source or config.value("src_lang") or default
+    both = [f">>{code}<<" for code in (source, target or config.value("tgt_lang") or "")]
+    if unknown := {*both} - {*tags.values(), ">><<"}:
+        known = " ".join(codes.values())
+        raise UserError(f"{directory} has no language {min(unknown)}, expected one of {known}.")
+    cleans = bool(config.value("clean_up_tokenization_spaces"))
+    files = (MarianFile(model, [], cleans, languages=two) for two in (both if default else [], []))
+    order = names, special, len(names)
+    sides = (ImportedSide.in_our_order(file, *order) for file in files)
+    longest = config.value("model_max_length")
+    tokens = "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"
+    config.warn({*_DESCRIPTIVE, *_SPECIAL, *tokens})
+    return ImportedText(next(sides), next(sides), max_length=longest and int(longest))
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:

@@ -79,6 +79,7 @@ class Servable(tf.Module):
         if "alignment" in more:
             # Word boundaries are SentencePiece's.
             translator.subwords.each(lambda side: side.sentencepiece())
+            _ = translator.aligner
         # One graph for all signatures. A tf.function as an attribute would be traced again by
         # tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
@@ -130,7 +131,8 @@ class Servable(tf.Module):
         sentences = self._encoded(source)
         ids, scores = self._search(sentences, tf.constant(beam))
         batch, _, steps = tf.unstack(tf.shape(ids))
-        texts = self._target_text.decode(tf.reshape(ids, [batch * beam, steps]))
+        written = tf.reshape(ids, [batch * beam, steps])[:, self._translator.codes :]
+        texts = self._target_text.decode(written)
         count = tf.reduce_sum(tf.cast(scores > UNFILLED_SCORE / 2, tf.int32), axis=1)
         filled = tf.minimum(tf.range(beam), count[:, None] - 1)
         return {
@@ -148,10 +150,12 @@ class Servable(tf.Module):
             source_ids: [batch, source_length] int32. Ids after the first EOS are ignored, PAD is
                 skipped, and ids outside the vocabulary count as UNK (in a vocabulary of T2T, which
                 has none, they are skipped). A row may lack EOS, except where a server joins
-                requests of different lengths: TensorFlow Serving pads with the first id.
+                requests of different lengths: TensorFlow Serving pads with the first id. With
+                M2M-100 and NLLB a row begins with the codes of target and source.
 
         Returns:
-            translation_ids: [batch, target_length] int32, EOS last, then PAD.
+            translation_ids: [batch, target_length] int32, EOS last, then PAD; with the target's
+                code, if rows have it.
             score, finished: [batch], as in `translate`.
             truncated: [batch] bool, as in `translate`.
         """
@@ -173,7 +177,7 @@ class Servable(tf.Module):
             length: [batch] int32, the number of ids of the target, EOS included.
             truncated: [batch] bool, whether only the beginning of either was read.
         """
-        model = self._translator.model
+        log_probabilities = self._translator.token_log_probabilities
         never = tf.zeros_like(source, tf.bool)
         source_ids, _ = self._source_text.encode(source)
         target_ids, _ = self._target_text.encode(target)
@@ -182,7 +186,7 @@ class Servable(tf.Module):
 
         def score(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
             pair = _group(sources, rows), _group(targets, rows)
-            return tf.reduce_sum(model.token_log_probabilities(*pair), axis=1)
+            return tf.reduce_sum(log_probabilities(*pair), axis=1)
 
         lengths = tf.maximum(sources.lengths, targets.lengths)
         return {
@@ -265,7 +269,7 @@ class Servable(tf.Module):
 
     def _best(self, sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
         """Returns the outputs of ids [batch, 1, steps] and scores [batch, 1]."""
-        texts = self._target_text.decode(ids[:, 0])
+        texts = self._target_text.decode(ids[:, 0, self._translator.codes :])
         return {"translation": texts, **_outcome(sentences, ids, scores)}
 
     def _search_sentences(
