@@ -16,13 +16,13 @@ formulas run instead of the kernels: the same program, slower.
     gradients: softmax    a softmax kept in float32         attention.py                 1.6 *
     gradients: layer_norm automatic differentiation         layer_norm.py                1.03
     gpu: relu             tf.nn.relu                        feed_forward.py              †
-    recurrence            a step for every position         ssru.py                      GAIN §
     packing               vectors of padding                training/gradients.py        1.09
+    recurrence            one step after the other          ssru.py                      6.5 §
 
 The gain is the speed of training or decoding with all kernels, divided by that without this one, on
 two CPU cores, at its largest (benchmarks/kernels.py; EXPERIMENTS.md has all figures).
 *: memory for the activations of long sentences. †: on a GPU only, see `gpu`.
-‡: not faster, but the right gradient for bfloat16 on a CPU.
+‡: not faster, but the right gradient for bfloat16 on a CPU. §: of training with the SSRU, tiny.
 """
 
 import os
