@@ -57,6 +57,7 @@ def test_a_catalogue_is_read_with_contexts_and_plurals(order, charset):
         ("_File to open", "_Datei", "File to open"),
         ("E&xit now", "&Beenden", "Exit now"),
         ("~View", "~Ansicht", "View"),
+        ("Edit _URLs", "_URLs bearbeiten", "Edit URLs"),
         ("Read file_name", "Lies file_name", "Read file_name"),
         ("Search && replace", "Suchen", "Search & replace"),
         ("Tom & Jerry", "Tom & Jerry", "Tom & Jerry"),
@@ -90,7 +91,7 @@ class FakeApt:
     """A few texts as apt's lists and packages have them."""
 
     def __init__(self, *_):
-        self.used = {"some-l10n_1.0_all.deb"}
+        self.used = ["b_1.0_all.deb", "a_1.0_all.deb"]
 
     def paragraphs(self, created_by, language="Language: "):
         name = f"Description-{language.removeprefix('Language: ')}"
@@ -144,7 +145,7 @@ def test_whole_domains_are_split_no_text_is_in_two_and_files_are_the_same_again(
     sums = contents[0].pop("SHA256SUMS").decode().splitlines()
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents[0].items()}
     assert digests == {name: digest for digest, name in map(str.split, sums)}
-    assert contents[0].pop("sources.txt") == b"some-l10n_1.0_all.deb\n"
+    assert contents[0].pop("sources.txt") == b"a_1.0_all.deb\nb_1.0_all.deb\n"
     rows = {name: content.decode().splitlines() for name, content in contents[0].items()}
     assert rows["test.tsv"] == rows["programs.test.tsv"] + rows["help.test.tsv"]
     splits = [rows[f"{name}.tsv"] for name in script.SPLITS]
@@ -152,9 +153,11 @@ def test_whole_domains_are_split_no_text_is_in_two_and_files_are_the_same_again(
     assert sum(map(len, splits)) == len({row.split("\t")[0] for some in splits for row in some})
 
 
-def test_a_domain_is_in_one_split():
-    domains = {f"d{i}": [(f"{i} {j}", "x") for j in range(i)] for i in range(1, 90)}
+def test_a_domain_is_in_one_split_and_a_large_one_for_training():
+    domains = {f"large{i}": [(f"l{i} {j}", "x") for j in range(300)] for i in range(9)}
+    domains |= {f"d{i}": [(f"{i} {j}", "x") for j in range(i)] for i in range(1, 90)}
     splits = script.split_by_domain(domains, quota=300)
+    assert {f"l{i}" for i in range(9)} < {pair[0].split()[0] for pair in splits["train"]}
     numbers = [{pair[0].split()[0] for pair in pairs} for pairs in splits.values()]
     assert sum(map(len, numbers)) == len(set.union(*numbers))
     assert [len(splits[name]) for name in ("test", "dev")] == [300, 300]
