@@ -12,6 +12,8 @@ import pytest
 from tests.processes import CHECKOUT
 
 SPEC = spec_from_file_location("debian_corpus", CHECKOUT / "scripts/debian_corpus.py")
+assert SPEC
+assert SPEC.loader
 script = module_from_spec(SPEC)
 SPEC.loader.exec_module(script)
 
