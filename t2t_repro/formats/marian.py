@@ -32,7 +32,12 @@ from t2t_repro.files import read_at_most
 from t2t_repro.formats import imported
 from t2t_repro.formats.imported import ImportedModel, ImportedSide, SettingsFile, WeightsFile
 from t2t_repro.formats.marian_binary import read_binary, read_shortlist
-from t2t_repro.model.settings import OWN_SOURCE_EMBEDDING, LayerConfig, Normalization
+from t2t_repro.model.settings import (
+    OWN_SOURCE_EMBEDDING,
+    DecoderSelfAttention,
+    LayerConfig,
+    Normalization,
+)
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight
 from t2t_repro.text.marian import MarianFile
@@ -80,7 +85,7 @@ _STEPS: dict[str, dict[Normalization, tuple[str, ...]]] = {
 }
 """Where each kind of model normalizes (n) and adds the input (a); d is dropout."""
 
-AUTOREGRESSION = {"attention": "self-attention", "ssru": "rnn"}
+AUTOREGRESSION: dict[DecoderSelfAttention, str] = {"attention": "self-attention", "ssru": "rnn"}
 """Marian's names of what a decoder layer sees earlier positions by."""
 
 _GATES = {"value": "", "forget": "f"}
@@ -231,10 +236,9 @@ def _shortlist(
             f"{path} has lists of {len(lists.ids)} source ids, of target ids up to {lists.most}; "
             f"expected {source.max() + 1} and {target.max()}: give the model's own shortlist."
         )
-    ours = np.argsort(target)[-target.max() - 1 :]
+    ours = np.argsort(target)[-target.max() - 1 :].astype(np.int32)
     own = [lists.ids[number] if number >= 0 else lists.ids[0][:0] for number in source]
     splits = np.cumsum([0, *map(len, own)])
-    ours = ours.astype(np.int32)
     return ShortlistFile(splits, ours[np.concatenate(own)], ours[: lists.first])
 
 

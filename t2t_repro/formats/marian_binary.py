@@ -45,7 +45,7 @@ def read_binary(data: bytes) -> dict[str, NDArray]:
     if version != 1:
         raise ValueError(f"version {version} of Marian's binary format, expected 1")
     heads = np.array(_words(data, 16, 4 * count), object).reshape(-1, 4)
-    place, names = 16 + 32 * count, []
+    place, names = 16 + 32 * count, list[str]()
     for length in heads[:, 0]:
         name = data[place : place + length]
         if not name.endswith(b"\0"):
@@ -58,8 +58,8 @@ def read_binary(data: bytes) -> dict[str, NDArray]:
         place += 4 * rank
     place += 8 + _words(data, place, 1)[0]
     arrays = {}
-    for name, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
-        arrays[name] = _tensor(name, shape, kind, data[place : place + size], size)
+    for label, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
+        arrays[label] = _tensor(label, shape, kind, data[place : place + size], size)
         place += size
     if place != len(data):
         raise ValueError(f"{len(data)} bytes, expected {place}")
@@ -150,7 +150,7 @@ class Shortlist(NamedTuple):
     """
 
     first: int
-    ids: Sequence[Sequence[int] | NDArray[np.uint32]]
+    ids: Sequence[NDArray[np.integer]]
 
     @property
     def most(self) -> int:

@@ -68,7 +68,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
             (partial / name).write_bytes(content)
         if lists := translator.shortlist_file:
             theirs = {ours: number for number, ours in enumerate(target.tolist())}
-            ids = [sorted(map(theirs.__getitem__, lists.of(one).tolist())) for one in source]
+            ids = [np.sort([theirs[ours] for ours in lists.of(one).tolist()]) for one in source]
             write_shortlist(partial / "lex.s2t.bin", Shortlist(len(lists.always), ids))
             settings["shortlist"] = ["lex.s2t.bin", False]
         (partial / "config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")

@@ -33,7 +33,7 @@ from tests.marian_formulas import Marian, assert_same_weights, logits_of, sinuso
 @pytest.mark.parametrize("shares", [True, False])
 def test_logits_are_those_of_the_formulas(shares, ties, tmp_path):
     weights = write_marian_model(tmp_path, shares, ties)
-    model, text, _, _ = read_hugging_face(tmp_path)
+    model, text, *_ = read_hugging_face(tmp_path)
     config = read(tmp_path / "config.json")
     rng = np.random.default_rng(1)
     source = [*rng.integers(3, 50, 7), 1]
@@ -112,7 +112,7 @@ def test_the_row_of_pad_counts_in_the_softmax_and_begins_as_zeros(tmp_path):
     weights = write_marian_model(tmp_path)
     weights[SHARED][read(tmp_path / "config.json")["pad_token_id"]] = 0.3
     save_file(weights, tmp_path / "model.safetensors")
-    model, text, _, _ = read_hugging_face(tmp_path)
+    model, text, *_ = read_hugging_face(tmp_path)
     begun = weights[SHARED].copy()
     begun[text.target.ids[PAD_ID]] = 0
     formulas = Marian(
@@ -127,7 +127,7 @@ def test_the_row_of_pad_counts_in_the_softmax_and_begins_as_zeros(tmp_path):
 
 def test_forbidden_subwords_stay_forbidden_under_our_ids(tmp_path):
     write_marian_model(tmp_path, bad_words_ids=[[other := 7], [0], [4, 5]])
-    _, text, decoding, _ = read_hugging_face(tmp_path)
+    _, text, decoding, *_ = read_hugging_face(tmp_path)
     assert f"forbidden_ids = ({[*text.target.ids].index(other)},)" in decoding
     assert "forbid_pad = False" in decoding
 
