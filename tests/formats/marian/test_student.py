@@ -126,8 +126,6 @@ def test_files_may_be_compressed_one_by_one_and_have_no_config(exported, tmp_pat
 
 def test_a_shortlist_of_another_vocabulary_is_refused(exported, tmp_path):
     shutil.copytree(exported, tmp_path / "other")
-    write_shortlist(
-        tmp_path / "other" / "lex.s2t.bin", Shortlist(2, [*np.array([[2], [3]])])
-    )
+    write_shortlist(tmp_path / "other" / "lex.s2t.bin", Shortlist(2, [*np.array([[2], [3]])]))
     with pytest.raises(UserError, match=r"lists of 2 source ids"):
         read_marian(tmp_path / "other")

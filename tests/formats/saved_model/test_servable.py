@@ -8,12 +8,13 @@ import tensorflow as tf
 
 from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.decoding.settings import ImportedBehaviour, MarianSearch, Sampling
+from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.formats.saved_model.servable import Servable, StoredWeights, in_groups, quantized
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.t2t import T2TSubwords
-from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, with_search
 from tests.formats.saved_model.cpp_client import texts_of
 from tests.text.test_t2t import VOCABULARY, write
@@ -217,6 +218,19 @@ def test_a_state_takes_the_place_of_keys_in_the_graph(make_translator):
     translator = make_translator(decoder_self_attention="ssru")
     answer = answer_of(Servable(translator, "float32"), LINES[:9])
     assert_first(answer, translator.translate(LINES[:9]))
+
+
+def test_a_shortlist_is_in_the_graph(translator):
+    size = translator.model.vocab_size
+    random = np.random.default_rng(1)
+    splits = np.arange(0, 3 * size + 1, 3)
+    splits[1:] -= 3  # PAD's list is empty.
+    ids = random.integers(1, size, splits[-1]).astype(np.int32)
+    lists = ShortlistFile(splits, ids, np.array([EOS_ID, UNK_ID], np.int32))
+    short = Translator(translator.models, translator.subwords, translator.settings, lists)
+    found = short.translate(LINES[:9])
+    assert found != translator.translate(LINES[:9])
+    assert_first(answer_of(Servable(short, "float32"), LINES[:9]), found)
 
 
 def test_a_search_as_marians_is_in_the_graph(translator):
