@@ -7,16 +7,15 @@ TensorFlow Serving: `scripts/serve.sh`. SIGTERM and Ctrl-C end the server after 
 requests that it received.
 """
 
+import asyncio
 import socket
 from dataclasses import replace
-from typing import Any
 
 from absl import flags
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
-from t2t_repro.serving.libretranslate import MOST_CHARACTERS, read_directions, read_pairs
 from t2t_repro.serving.predict import read_api_key
 
 FLAGS = flags.FLAGS
@@ -25,6 +24,8 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the server on its flags."""
     shared.check_extra("serve", "aiohttp", "babel")
+    from t2t_repro.serving.libretranslate import read_directions, read_pairs
+
     api_key = read_api_key()
     texts, model_dirs = FLAGS.direction, FLAGS.model_dir
     if len(texts) != len(model_dirs) and (texts or len(model_dirs) > 1):
@@ -45,15 +46,11 @@ def main() -> None:
         # The first call compiles the search.
         translators[-1].translate(["a"], settings.search.beam_size, first=None)
     translators[0].translate(["a"], first=None)
-    import asyncio
-
     from t2t_repro.serving.server import Options, Server
 
     directions = read_directions(texts, translators)
-    values: dict[str, Any] = {
-        name: FLAGS[name].value for name in Options._fields if name != "api_key"
-    }
-    options = Options(api_key=api_key, **values)
+    values = FLAGS.flag_values_dict() | {"api_key": api_key}
+    options = Options._make(values[name] for name in Options._fields)
     asyncio.run(Server(translators[0], options, directions).serve())
 
 
@@ -79,19 +76,15 @@ def cli() -> None:
     shared.define_split()
     direction = "As en-de,de-en: what the model translates; en-*: to all languages of its tags."
     flags.DEFINE_multi_string("direction", [], f"{direction} One for each --model_dir.")
-    flags.DEFINE_integer("max_characters", MOST_CHARACTERS, "Of a /translate, at most.", 1)
+    flags.DEFINE_integer("max_characters", 50_000, "Of a /translate, at most.", 1)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients give it.")
     flags.DEFINE_string("host", "127.0.0.1", "The address to listen on; 0.0.0.0: all networks.")
-    flags.DEFINE_multi_string(
-        "allowed_host", [], "A name by which clients call the server, besides localhost and --host."
-    )
-    origin = "A site whose pages may ask, such as https://page.example; '*': all."
-    flags.DEFINE_multi_string("allowed_origin", [], origin)
+    flags.DEFINE_multi_string("allowed_host", [], "Another name by which clients call the server.")
+    flags.DEFINE_multi_string("allowed_origin", [], "https://...: its pages may ask. '*': all may.")
     flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free port.", 0, 65535)
     flags.DEFINE_float("max_request_mb", 4.0, "The most MiB of a request.", 0.001, 1024)
     flags.DEFINE_float("client_seconds", 30.0, "The most seconds to receive a request.", 0.1)
-    sentences = "The most sentences of a request, and of requests that are joined."
-    flags.DEFINE_integer("max_batch_size", 128, sentences, 1)
+    flags.DEFINE_integer("max_batch_size", 128, "Sentences of a request, or of joined ones.", 1)
     flags.DEFINE_integer("max_waiting", 1024, "The most requests at a time.", 1)
     flags.DEFINE_float("drain_seconds", 30.0, "The most seconds to finish requests at the end.", 0)
     run(main)

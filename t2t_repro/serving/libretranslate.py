@@ -9,24 +9,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs
+
+from babel import Locale
 
 from t2t_repro.config.values import short
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import find_long, translate_sentences
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.html import Piece, html_of, split_html
 from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code
-from t2t_repro.serving.predict import Columns, check_texts
+from t2t_repro.serving.predict import Columns, check_texts, read_json
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
-MOST_CHARACTERS = 50_000
-"""The most characters of a request, unless `serve --max_characters` gives another number."""
-
 _DIRECTION = re.compile(rf"({CODE})-({CODE}|\*)", re.ASCII)
 _SCRIPT = "-(?!Han[st])[A-Z][a-z]{3}$"
 """The script in a code, which clients leave out where it is the only one of a language."""
+
+_MULTIPART = re.compile(r'multipart/form-data\s*;.*\bboundary="?([^";\s]+)', re.IGNORECASE)
+_NAME = re.compile(r'[;\s]name="?([^";\r\n]+)', re.IGNORECASE)
+_read_fields = partial(parse_qs, keep_blank_values=True, errors="strict", max_num_fields=1000)
 
 
 class Direction(NamedTuple):
@@ -127,36 +131,62 @@ def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
             yield Direction(source, code, f"{own} {tag}".strip(), translator)
 
 
-def languages(directions: Sequence[Direction]) -> list[dict[str, Any]]:
-    """Returns the languages of all directions, and the targets of each."""
-    from babel import Locale
-
+def descriptions(
+    directions: Sequence[Direction], max_characters: int, needs_key: bool
+) -> dict[str, Any]:
+    """Returns what clients ask first, by its path: the languages, and what their pages show."""
     names = Locale("en").languages
-    codes = dict.fromkeys(code for direction in directions for code in direction[:2])
-    return [
+    languages = [
         {
             "code": code,
             "name": names.get(standard_code(code).replace("-", "_"), code),
             "targets": [target for source, target, *_ in directions if source == code],
         }
-        for code in codes
+        for code in dict.fromkeys(code for direction in directions for code in direction[:2])
     ]
-
-
-def frontend_settings(
-    directions: Sequence[Direction], max_characters: int, needs_key: bool
-) -> dict[str, Any]:
-    """Returns what a page of LibreTranslate asks for."""
-    return {
+    settings = {
         "apiKeys": needs_key,
         "charLimit": max_characters,
         "filesTranslation": False,
         "frontendTimeout": 500,
         "keyRequired": needs_key,
-        "language": dict(zip(("source", "target"), languages(directions[:1]), strict=False)),
+        # Of the first direction.
+        "language": dict(zip(("source", "target"), languages, strict=False)),
         "suggestions": False,
         "supportedFilesFormat": [],
     }
+    return {"/languages": languages, "/frontend/settings": settings}
+
+
+def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, Any]:
+    """Reads the fields of a request: those of its URL, and JSON or a form.
+
+    As in LibreTranslate, a field of the URL counts more than that of a form, and less than JSON's;
+    all are in UTF-8, whatever the type says. One that a form or URL has several times is a list.
+    """
+    multipart = _MULTIPART.match(content_type)
+    is_form = multipart or content_type.lower().startswith("application/x-www-form-urlencoded")
+    try:
+        text = body.decode().rstrip() if is_form else ""
+        form = _read_parts(text, multipart[1]) if multipart else _read_fields(text)
+        fields = form | _read_fields(url_query)
+    except ValueError as error:
+        raise UserError(f"no form or URL in UTF-8: {reason_of(error)}") from error
+    document = {name: some[0] if len(some) == 1 else some for name, some in fields.items()}
+    return document if is_form else document | read_json(body or b"{}")
+
+
+def _read_parts(text: str, boundary: str) -> dict[str, list[str]]:
+    """Reads multipart/form-data.
+
+    Python's email and aiohttp take quadratic time, and let the sender choose a codec.
+    """
+    fields: dict[str, list[str]] = {}
+    for part in f"\r\n{text}".split(f"\r\n--{boundary}"):
+        head, _, value = part.partition("\r\n\r\n")
+        if name := _NAME.search(head):
+            fields.setdefault(name[1], []).append(value)
+    return fields
 
 
 class Query:
@@ -203,19 +233,17 @@ class Query:
         split = split_html if self._is_html else _lines
         self._pieces = [[*split(text)] for text in texts]
         self._alternatives = int(alternatives)
-        source, target = (str(document[name])[:40] for name in ("source", "target"))
-        target = find_code(target, [direction.target for direction in directions])
-        served = [direction for direction in directions if direction.target == target]
-        # "auto" is the source language if there is only one.
+        target = find_code(str(document["target"]), [one.target for one in directions])
+        served = {one.source: one for one in directions if one.target == target}
+        source = str(document["source"])
         self._is_auto = source.lower() == "auto"
-        if not self._is_auto:
-            source = find_code(source, [direction.source for direction in served])
-            served = [direction for direction in served if direction.source == source]
-        if len(served) != 1:
-            names = ", ".join(direction.name for direction in served or directions) or "none"
+        if self._is_auto and len(served) == 1:
+            (source,) = served
+        if (source := find_code(source, served)) not in served:
+            names = ", ".join(direction.name for direction in directions) or "none"
             pair = f"{short(document['source'])} and {short(document['target'])}"
             raise UserError(f"source and target are {pair}, expected one of the pairs {names}")
-        (self.direction,) = served
+        self.direction = served[source]
 
     def sources(self) -> list[str]:
         """Returns what is to be translated, each text once."""

@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_repro.config.values import short
@@ -140,37 +140,29 @@ class Answers:
     def __init__(self, translator: "Translator", language: str | None = None) -> None:
         self._translator = translator
         self._language = language
-        table: dict[str, tuple[Callable[..., Columns], list[str]]] = {
-            "serving_default": (self.translate, ["source"]),
-            "nbest": (self.translate_n_best, ["source"]),
-            "prefix": (self.translate, ["source", "prefix"]),
-            "score": (self.score, ["source", "target"]),
+        self.signatures: dict[str, Callable[..., Columns]] = {
+            "serving_default": self.translate,
+            "nbest": self.translate_n_best,
+            "score": self.score,
         }
-        if language is not None:
-            del table["prefix"]
-        self.signatures = {name: function for name, (function, _) in table.items()}
-        self.inputs = {name: inputs for name, (_, inputs) in table.items()}
+        self.inputs = {"serving_default": ["source"], "nbest": ["source"]}
+        self.inputs["score"] = ["source", "target"]
+        if language is None:
+            self.signatures["prefix"] = self.translate
+            self.inputs["prefix"] = ["source", "prefix"]
 
     def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
         """Finds the best translation of each text, with its prefix if there are any."""
-        best = [best for best, *_ in self._translations(source, 1, prefix)]
-        return {
-            "translation": [translation.text for translation in best],
-            "score": [translation.score for translation in best],
-            "finished": [translation.finished for translation in best],
-            "truncated": [translation.truncated for translation in best],
-        }
+        return _columns([best for best, *_ in self._translations(source, 1, prefix)])
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:
         """Finds the beam's translations of each text; rows are filled up, `count` are real."""
         n_best = self._translator.settings.search.beam_size
         found = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
-        full = [[*some, *[no_translation] * (n_best - len(some))] for some in found]
+        rows = [_columns([*some, *[no_translation] * (n_best - len(some))]) for some in found]
         return {
-            "translation": [[translation.text for translation in some] for some in full],
-            "score": [[translation.score for translation in some] for some in full],
-            "finished": [[translation.finished for translation in some] for some in full],
+            **{name: [row[name] for row in rows] for name in ("translation", "score", "finished")},
             "count": list(map(len, found)),
             "truncated": [best.truncated for best, *_ in found],
         }
@@ -195,6 +187,16 @@ class Answers:
         }
 
 
+def _columns(translations: Sequence[Translation]) -> Columns:
+    """Returns what is served of translations."""
+    return {
+        "translation": [translation.text for translation in translations],
+        "score": [translation.score for translation in translations],
+        "finished": [translation.finished for translation in translations],
+        "truncated": [translation.truncated for translation in translations],
+    }
+
+
 class _Waiting(NamedTuple):
     """A request that waits.
 
@@ -203,14 +205,15 @@ class _Waiting(NamedTuple):
         columns: the texts of each input.
         rows: the number of texts.
         length: characters of its longest text.
-        outputs: will hold the answer; cancelled if the client has hung up.
+        place: will hold the call that answers it, and which of its parts; cancelled if the client
+            has hung up.
     """
 
     signature: str
     columns: Columns
     rows: int
     length: int
-    outputs: asyncio.Future[Columns]
+    place: asyncio.Future[tuple[asyncio.Future[list[Columns]], int]]
 
 
 class RequestQueue:
@@ -242,22 +245,26 @@ class RequestQueue:
     async def answer(self, signature: str, columns: Columns) -> Columns:
         """Computes the outputs of a request; nothing, if it is cancelled in time."""
         loop = asyncio.get_running_loop()
-        lengths = [[len(text) for text in column] for column in columns.values()]
-        longest = max(map(max, lengths), default=0) if lengths[0] else 0
-        waiting = _Waiting(signature, columns, len(lengths[0]), longest, loop.create_future())
+        rows = [*zip(*columns.values(), strict=True)]
+        longest = max((len(text) for row in rows for text in row), default=0)
+        waiting = _Waiting(signature, columns, len(rows), longest, loop.create_future())
         self._waiting.append(waiting)
         # Requests that arrive at the same moment are seen together.
         loop.call_soon(self._start_calls)
-        return await waiting.outputs
+        call, index = await waiting.place
+        # Others may wait for the same call.
+        return (await asyncio.shield(call))[index]
 
     def _start_calls(self) -> None:
-        self._waiting = [waiting for waiting in self._waiting if not waiting.outputs.cancelled()]
+        self._waiting = [waiting for waiting in self._waiting if not waiting.place.cancelled()]
         while self._idle and self._waiting:
             together = self._take()
             self._idle -= 1
             loop = asyncio.get_running_loop()
             call = loop.run_in_executor(self._threads, self._compute, together)
-            call.add_done_callback(partial(self._finish, together))
+            call.add_done_callback(self._finish)
+            for index, waiting in enumerate(together):
+                waiting.place.set_result((call, index))
 
     def _take(self) -> list[_Waiting]:
         """Removes the requests of the next call from those that wait."""
@@ -281,25 +288,15 @@ class RequestQueue:
             name: [text for request in requests for text in request.columns[name]]
             for name in requests[0].columns
         }
-        outputs = function(**joined)
-        parts, first = [], 0
-        for request in requests:
-            rows = slice(first, first + request.rows)
-            parts.append({name: column[rows] for name, column in outputs.items()})
-            first += request.rows
-        return parts
+        outputs = {name: iter(column) for name, column in function(**joined).items()}
+        return [
+            {name: [*islice(column, request.rows)] for name, column in outputs.items()}
+            for request in requests
+        ]
 
-    def _finish(self, together: Sequence[_Waiting], call: asyncio.Future[list[Columns]]) -> None:
+    def _finish(self, call: asyncio.Future[list[Columns]]) -> None:
         self._idle += 1
         self._start_calls()
-        error = call.exception()
-        for index, waiting in enumerate(together):
-            if waiting.outputs.cancelled():
-                continue
-            if error:
-                waiting.outputs.set_exception(error)
-            else:
-                waiting.outputs.set_result(call.result()[index])
 
 
 def _fit_together(first: _Waiting, second: _Waiting) -> bool:

@@ -21,13 +21,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from t2t_repro.decoding.batch_plan import default_workers
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError, printable
-from t2t_repro.serving.documents import check_encodings, read_document
-from t2t_repro.serving.libretranslate import Direction, Query, frontend_settings, languages
+from t2t_repro.serving.libretranslate import Direction, Query, descriptions, read_document
 from t2t_repro.serving.predict import Answers, RequestQueue, read_request, write_answer
 
 _SIZE = web.RequestKey("size", str)
-_Read = Callable[[web.Request], Awaitable[Any]]
-_Answer = Callable[[web.Request, Any], Awaitable[web.Response]]
+_Answer = Callable[[web.Request, bytes], Awaitable[web.Response]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -84,13 +82,10 @@ class Server:
         answers = Answers(translator, language)
         self._inputs = answers.inputs
         self._directions = directions
-        translate = {direction.name: direction.translate for direction in directions}
-        functions = answers.signatures | translate
+        functions = answers.signatures | {one.name: one.translate for one in directions}
         self._queue = RequestQueue(functions, default_workers(), options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
-        page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
-        self._page = page.replace("{{model}}", options.model_name)
 
     async def serve(self) -> None:
         """Serves until SIGTERM or SIGINT, then finishes the requests that were received."""
@@ -100,8 +95,8 @@ class Server:
         runner = web.AppRunner(self.application(), handler_cancellation=True, shutdown_timeout=1)
         await runner.setup()
         # Clients of LibreTranslate send texts in URLs. The log of aiohttp would hold these.
-        limits = {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
-        own: dict[str, Any] = {"auto_decompress": False, "access_log": None, **limits}
+        own: dict[str, Any] = {"auto_decompress": False, "access_log": None}
+        own |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
         connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **own)
         listening = await loop.create_server(connect, options.host, options.rest_port)
         host, port = listening.sockets[0].getsockname()[:2]
@@ -121,23 +116,18 @@ class Server:
 
     def application(self) -> web.Application:
         """Returns the routes, with the limit on the size of requests."""
-        application = web.Application(
-            middlewares=[self._guard],
-            client_max_size=int(self._options.max_request_mb * 2**20),
-        )
-        model = f"/v1/models/{self._options.model_name}"
-        models = (model, f"{model}/versions/1")
+        options, size = self._options, int(self._options.max_request_mb * 2**20)
+        application = web.Application(middlewares=[self._guard], client_max_size=size)
+        models = [f"/v1/models/{options.model_name}{path}" for path in ("", "/versions/1")]
         status = {"error_code": "OK", "error_message": ""}
         version = {"version": "1", "state": "AVAILABLE", "status": status}
-        most, needs_key = self._options.max_characters, bool(self._options.api_key)
         answers: dict[str, Any] = {
             **{path: {"model_version_status": [version]} for path in models},
             "/health": {"status": "ok"},
-            "/languages": languages(self._directions),
-            "/frontend/settings": frontend_settings(self._directions, most, needs_key),
+            **descriptions(self._directions, options.max_characters, bool(options.api_key)),
         }
-        predict = partial(self._handle, web.Request.read, self._predict)
-        translate = partial(self._handle, read_document, self._translate)
+        predict = partial(self._handle, self._predict)
+        translate = partial(self._handle, self._translate)
         routes = [web.get(path, partial(_always, answer)) for path, answer in answers.items()]
         routes += [web.post(f"{path}:predict", predict) for path in models]
         routes += [web.post("/translate", translate), web.get("/", self._show_page)]
@@ -199,21 +189,22 @@ class Server:
             if address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified:
                 return
         if name not in ("localhost", self._options.host, *self._options.allowed_host):
-            raise web.HTTPMisdirectedRequest(
-                text=f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
-            )
+            expected = "expected this machine or a name of --allowed_host"
+            raise web.HTTPMisdirectedRequest(text=f"Host is {host[:80]}, {expected}")
 
-    async def _handle(self, read: _Read, answer: _Answer, request: web.Request) -> web.Response:
+    async def _handle(self, answer: _Answer, request: web.Request) -> web.Response:
         """Answers a request that is counted, and has to arrive in time."""
         seconds, most = self._options.client_seconds, self._options.max_waiting
         if self._open_requests >= most:
             raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
-        check_encodings(request)
+        if "Content-Encoding" in request.headers:
+            # A small one can have gigabytes to inflate.
+            raise web.HTTPUnsupportedMediaType(text="expected a body without Content-Encoding")
         self._open_requests += 1
         try:
             async with asyncio.timeout(seconds):
-                received = await read(request)
-            return await answer(request, received)
+                body = await request.read()
+            return await answer(request, body)
         except TimeoutError as error:
             raise web.HTTPRequestTimeout(text=f"no whole request in {seconds:g} s") from error
         finally:
@@ -227,8 +218,9 @@ class Server:
         outputs = await self._queue.answer(signature, columns)
         return web.json_response(body=write_answer(outputs, in_rows))
 
-    async def _translate(self, request: web.Request, document: dict[str, Any]) -> web.Response:
-        options = self._options
+    async def _translate(self, request: web.Request, body: bytes) -> web.Response:
+        options, content_type = self._options, request.headers.get("Content-Type", "")
+        document = read_document(body, content_type, request.rel_url.raw_query_string)
         self._check_key(request, document.get("api_key"))
         query = Query(document, self._directions, options.max_batch_size, options.max_characters)
         _count(request, query.texts)
@@ -245,7 +237,9 @@ class Server:
             raise web.HTTPForbidden(text="api_key or 'Authorization: Bearer' is wrong or missing")
 
     async def _show_page(self, request: web.Request) -> web.Response:
-        return web.Response(text=self._page, content_type="text/html")
+        page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
+        text = page.replace("{{model}}", self._options.model_name)
+        return web.Response(text=text, content_type="text/html")
 
 
 async def _always(answer: Any, request: web.Request) -> web.StreamResponse:

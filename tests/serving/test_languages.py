@@ -23,6 +23,7 @@ from t2t_repro.serving.languages import find_code
         ("es_419", "es es-419", "es-419"),
         ("sr-latn", "sr sr-Latn", "sr-Latn"),
         ("sr-Latn", "sr", "sr-Latn"),
+        ("zh-CN", "zh-Hant zh-Hans", "zh-Hans"),
         ("no", "nb nn", "nb"),
         ("nb", "no", "no"),
         ("-" * 40, "de", "-" * 40),

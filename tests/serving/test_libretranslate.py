@@ -11,11 +11,11 @@ from aiohttp import FormData
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.serving.libretranslate import Direction, read_directions
+from t2t_repro.serving.libretranslate import Direction, read_directions, read_document
 from t2t_repro.serving.predict import Answers
 from t2t_repro.serving.server import Server
 from t2t_repro.text.tags import Tags
-from tests.serving.test_server import FORM, OPTIONS, PREDICT, answers, form
+from tests.serving.test_server import OPTIONS, PREDICT, answers
 
 TEXT = "The red bird.  A tree. \r\n\r\n  a cloud\n"
 
@@ -123,6 +123,7 @@ def test_auto_is_the_only_source(server):
     ("values", "status"),
     [
         ({"q": ""}, 400),
+        ({"source": ""}, 400),
         ({"q": ["a", 5]}, 400),
         ({"q": "\ud800"}, 400),
         ({"q": ["a"] * 33}, 400),
@@ -140,48 +141,58 @@ def test_what_is_wrong_has_a_status_and_a_reason(server, values, status):
     assert answer["error"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "q"),
-    [
-        ("?q=a+tree&source=en&target=de", None, "a tree"),
-        ("?source=en&target=de", FormData({"q": "a tree"})(), "a tree"),
-        ("?q=a+tree&source=en", FormData({"q": "a cloud", "target": "de"})(), "a tree"),
-        ("?q=a+tree&source=en", json.dumps({"q": "a cloud", "target": "de"}), "a cloud"),
-        ("?q=%C3%A4&source=EN&target=DE", None, "ä"),
-        ("?q=%FF&source=en&target=de", None, None),
-    ],
+def test_fields_may_stand_in_the_url(server, translator):
+    request = ("POST", "/translate?q=A+tree.&source=EN&target=DE", FormData({"format": "text"})())
+    ((status, text),) = answers(server, request)
+    assert (status, json.loads(text)["translatedText"]) == (
+        200,
+        *in_sentences(translator, "A tree."),
+    )
+
+
+URLENCODED = "application/x-www-form-urlencoded"
+PARTS = (
+    '--x7\r\nContent-Disposition: form-data; name="q"\r\nContent-Type: text/plain; '
+    "charset=punycode\r\n\r\nä\r\n\r\n--x\r\n--x7\r\nContent-Disposition: form-data; name=target"
+    "\r\n\r\n\r\n--x7--\r\n"
 )
-def test_fields_may_stand_in_the_url(server, translator, path, body, q):
-    ((status, text),) = answers(server, ("POST", f"/translate{path}", body))
-    assert status == (200 if q else 400)
-    if q:
-        assert json.loads(text) == {"translatedText": in_sentences(translator, q)[0]}
-
-
-@pytest.mark.parametrize("body", ["{", "[]", FormData({"q": "a"})(), FormData({"source": "a"})()])
-def test_other_bodies_are_400(server, body):
-    assert ask(server, body)[0] == 400
 
 
 @pytest.mark.parametrize(
-    ("wrong", "status"),
+    ("body", "content_type", "url", "fields"),
     [
-        (("a", "", "b"), 200),
-        (("a", "\r\nContent-Transfer-Encoding: 8bit", "b"), 200),
-        (("a", "\r\nContent-Transfer-Encoding: other", "b"), 400),
-        (("", "", "b"), 400),
+        ("", "", "q=a+tree", {"q": "a tree"}),
+        (
+            "q=b&q=%C3%A4&source=\n",
+            f"{URLENCODED}; charset=punycode",
+            "",
+            {"q": ["b", "ä"], "source": ""},
+        ),
+        ("q=b&target=de", URLENCODED, "q=a&source=en", {"q": "a", "source": "en", "target": "de"}),
+        ('{"q": "b"}', "application/json", "q=a&source=en", {"q": "b", "source": "en"}),
+        (PARTS, 'Multipart/Form-Data; boundary="x7"', "", {"q": "ä\r\n\r\n--x", "target": ""}),
     ],
 )
-def test_parts_of_a_form_have_a_name_and_no_other_encoding(server, wrong, status):
-    content_type, body = form(("q", "", "a"), ("source", "", "en"), ("target", "", "de"), wrong)
-    headers = {"Content-Type": content_type}
-    assert answers(server, ("POST", "/translate", body), **headers)[0][0] == status
+def test_fields_are_those_of_the_url_and_of_json_or_a_form(body, content_type, url, fields):
+    assert read_document(body.encode(), content_type, url) == fields
 
 
-@pytest.mark.parametrize(("more", "status"), [("", 200), ("&b=%FF", 400), ("&a=b" * 1000, 400)])
-def test_forms_are_limited(server, more, status):
-    headers, body = {"Content-Type": FORM}, f"q=a&source=en&target=de{more}"
-    assert answers(server, ("POST", "/translate", body), **headers)[0][0] == status
+@pytest.mark.parametrize(
+    ("body", "content_type", "url"),
+    [
+        (b"q=%FF", URLENCODED, ""),
+        (b"q=\xff", URLENCODED, ""),
+        (b"q=a", URLENCODED, "q=%FF"),
+        (b"&q=a" * 1001, URLENCODED, ""),
+        (PARTS.encode("latin-1"), "multipart/form-data; boundary=x7", ""),
+        (PARTS.encode(), "multipart/form-data", ""),
+        (b"[]", "", ""),
+    ],
+    ids=range(7),
+)
+def test_other_bodies_are_a_mistake(body, content_type, url):
+    with pytest.raises(UserError):
+        read_document(body, content_type, url)
 
 
 def test_with_a_key_only_who_knows_it_is_answered(translator):
