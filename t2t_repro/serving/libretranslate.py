@@ -131,10 +131,14 @@ def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
             yield Direction(source, code, f"{own} {tag}".strip(), translator)
 
 
-def descriptions(
-    directions: Sequence[Direction], max_characters: int, needs_key: bool
-) -> dict[str, Any]:
-    """Returns what clients ask first, by its path: the languages, and what their pages show."""
+def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
+    """Returns what clients ask first, by its path: the languages, and what their pages show.
+
+    Args:
+        directions: that are served.
+        limit: the most characters of a request.
+        needs_key: whether requests for translations need a key.
+    """
     names = Locale("en").languages
     languages = [
         {
@@ -146,7 +150,7 @@ def descriptions(
     ]
     settings = {
         "apiKeys": needs_key,
-        "charLimit": max_characters,
+        "charLimit": limit,
         "filesTranslation": False,
         "frontendTimeout": 500,
         "keyRequired": needs_key,

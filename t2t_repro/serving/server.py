@@ -197,9 +197,11 @@ class Server:
         seconds, most = self._options.client_seconds, self._options.max_waiting
         if self._open_requests >= most:
             raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
-        if "Content-Encoding" in request.headers:
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             # A small one can have gigabytes to inflate.
-            raise web.HTTPUnsupportedMediaType(text="expected a body without Content-Encoding")
+            raise web.HTTPUnsupportedMediaType(
+                text="Content-Encoding: expected an uncompressed body"
+            )
         self._open_requests += 1
         try:
             async with asyncio.timeout(seconds):

@@ -78,9 +78,8 @@ def test_lines_in_lines_out(server, translator, tmp_path):
     rows = [row.split("\t") for row in scored.out.splitlines()]
     numbered = [(n, one) for n, found in enumerate(expected, 1) for one in found]
     assert [(row[0], row[2]) for row in rows] == [(str(n), one.text) for n, one in numbered]
-    assert [float(row[1]) for row in rows] == pytest.approx(
-        [o.score for _, o in numbered], abs=1e-3
-    )
+    scores = [one.score for _, one in numbered]
+    assert [float(row[1]) for row in rows] == pytest.approx(scores, abs=1e-3)
     assert [row[3:] == [] for row in rows] == [one.finished for _, one in numbered]
     assert (unknown.status, unknown.out) == (2, "")
     assert "404" in unknown.err

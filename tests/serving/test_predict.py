@@ -6,13 +6,7 @@ import json
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving.predict import (
-    Answers,
-    Columns,
-    RequestQueue,
-    read_request,
-    write_answer,
-)
+from t2t_repro.serving.predict import Answers, Columns, RequestQueue, read_request, write_answer
 from tests.serving.conftest import Held
 
 INPUTS = {"serving_default": ["source"], "score": ["source", "target"]}
@@ -77,15 +71,15 @@ def asked(*texts):
     return "serving_default", {"source": list(texts)}
 
 
-def run(functions, held, requests, cancelled=()):
-    """Returns the outputs; the first request is under way before the others arrive."""
+def run(functions, held, requests, first=1, cancelled=()):
+    """Returns the outputs; the first requests are under way before the others arrive."""
 
     async def ask():
         queue = RequestQueue(functions, workers=1, max_rows=8)
-        tasks = [asyncio.create_task(queue.answer(*requests[0]))]
-        await asyncio.sleep(0.01)
-        tasks += [asyncio.create_task(queue.answer(*request)) for request in requests[1:]]
-        await asyncio.sleep(0.01)
+        tasks = []
+        for some in (requests[:first], requests[first:]):
+            tasks += [asyncio.create_task(queue.answer(*request)) for request in some]
+            await asyncio.sleep(0.01)
         for index in cancelled:
             tasks[index].cancel()
         held.may_go.set()
@@ -113,10 +107,11 @@ def test_a_call_is_of_similar_lengths_and_has_a_limit(functions, held):
     assert held.calls == [["a"], ["b", "c", "e"], [long, longer], [*"ddddddd"]]
 
 
-def test_a_client_that_hung_up_is_not_computed(functions, held):
-    outputs = run(functions, held, [asked("a"), asked("b"), asked("c")], cancelled=[1])
-    assert isinstance(outputs[1], asyncio.CancelledError)
-    assert held.calls == [["a"], ["c"]]
+def test_a_client_that_hung_up_is_not_computed_and_takes_nothing_from_others(functions, held):
+    outputs = run(functions, held, [*map(asked, "abcd")], first=2, cancelled=[0, 2])
+    is_cancelled = [isinstance(output, asyncio.CancelledError) for output in outputs]
+    assert is_cancelled == [True, False] * 2
+    assert held.calls == [["a", "b"], ["d"]]
 
 
 def test_a_failed_call_does_not_stop_the_next(functions, held):
