@@ -199,9 +199,7 @@ class Server:
             raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             # A small one can have gigabytes to inflate.
-            raise web.HTTPUnsupportedMediaType(
-                text="Content-Encoding: expected an uncompressed body"
-            )
+            raise web.HTTPUnsupportedMediaType(text="expected a body that is not compressed")
         self._open_requests += 1
         try:
             async with asyncio.timeout(seconds):
