@@ -237,9 +237,10 @@ class Query:
         split = split_html if self._is_html else _lines
         self._pieces = [[*split(text)] for text in texts]
         self._alternatives = int(alternatives)
-        target = find_code(str(document["target"]), [one.target for one in directions])
+        # No code is longer: to look for a text of megabytes takes long.
+        source, target = (str(document[name])[:40] for name in ("source", "target"))
+        target = find_code(target, [one.target for one in directions])
         served = {one.source: one for one in directions if one.target == target}
-        source = str(document["source"])
         self._is_auto = source.lower() == "auto"
         if self._is_auto and len(served) == 1:
             (source,) = served
