@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from t2t_repro.text.characters import readable
 from tests.commands import outcomes_of
 
 HERE = Path(__file__).parent / "data" / "old_model"
@@ -26,6 +27,7 @@ def test_an_old_model_gives_the_same_text(tmp_path, name, options):
     command = ("translate", [f"--model_dir={HERE / 'model'}", *options], source)
     outcome = outcomes_of([command], tmp_path)[0]
     assert outcome.status == 0, outcome.err
-    # That version did not say what was cut off.
     translations = outcome.out.replace("\tunfinished\n", "\n")
-    assert translations == (HERE / f"{name}.txt").read_text(encoding="utf-8")
+    # That version did not say what was cut off, and wrote bytes that make no character.
+    expected = (HERE / f"{name}.txt").read_text(encoding="utf-8")
+    assert translations.split("\n") == [*map(readable, expected.split("\n"))]

@@ -67,6 +67,8 @@ def test_flags_are_defined(command):
     words = shlex.split(command, comments=True)
     module = text_of(ROOT / "t2t_repro" / f"{words[2].split('.')[1]}.py")
     source = module + text_of(ROOT / "t2t_repro" / "command_line" / "flags.py")
+    if "from t2t_repro.import_marian import" in module:
+        source += text_of(ROOT / "t2t_repro" / "import_marian.py")
     for word in words[3:]:
         if word.startswith("--"):
             assert f'"{word[2:].split("=")[0]}"' in source

@@ -36,7 +36,7 @@ def test_texts_and_scores_are_those_of_the_translator(serve, translator, subword
     assert best["finished"].tolist() == of_ids["finished"].tolist() == finished
     assert texts_of(best["translation"]) == [translation.text for translation in expected]
     np.testing.assert_allclose(best["score"], scores, rtol=1e-5, atol=1e-5)
-    assert len(set(texts_of(best["translation"]))) > 5
+    assert len(set(texts_of(best["translation"]))) > 4
     assert alone["translation"].tolist() == best["translation"][:1].tolist()
 
     lengths = [len(row) for row in subwords.encode(LINES)]
