@@ -2,55 +2,44 @@
 
 import re
 
+# In ASCII mode: \w and \s stop at the letters of scripts without blanks, which follow directly.
+_LETTER = r"[\w\u00c0-\u1fff]"
+# Before it stands white space, an opening bracket or quotation mark, or such a letter.
+_START = r"""(?<![^\s\xa0"'«(\[|=,\u2000-\uffff])"""
 # The rest of a URL. A bracket belongs to it if it is closed; punctuation at the end does not.
-_REST = r"""(?:[^\s<>"()\u2e80-\uffef]|\([^\s<>"()\u2e80-\uffef]*\))*(?<=[\w/)])"""
-_LETTER = r"[^\W\u2e80-\uffef]"
+_URL = r"""(?:[^\s\xa0<>"()\u2000-\uffff]|\([^\s<>"()]*\))+(?<=[\w\u00c0-\u1fff/)])"""
 # Of HTML or XML. A name alone can be a corpus's tag, such as <news>.
-TAG = (
-    r"</?\d+/?>|</[a-z][^<>]*+>|<[a-z][\w:.-]*+(?:\s[^<>=]*+=[^<>]*+|[^<>]*+(?<=/))>"
-    r"|<(?:[a-z]\w?|div|span|small|strong|code|mark|sub|sup|kbd|var|pre|link\d*)>"
-)
+TAG = r"<(?:/?\d+|/[a-z][^<>]*+|[a-z\d][^<>=/]*+[=/][^<>]*+|[a-z]\w?|div|span|strong|code)>"
 # Each takes linear time, however a text repeats its beginning.
 _KINDS = (
-    # URLs, e-mail addresses, domains, @names
-    rf"(?:(?<![a-z0-9])[a-z][a-z0-9+-]{{1,15}}://|(?<![a-z0-9_.])www\.)(?=[^\s\u2e80-\uffef]){_REST}",
-    r"(?a:(?<![\w.+-])[\w.+-]++@[a-z0-9-]++(?:\.[a-z0-9-]++)+|(?<![\w@])@\w+(?:@[\w.-]*\w)?)",
-    rf"(?<![a-z0-9_@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_REST}|(?:com|org|net|edu|de)\b)",
-    # {{ name }}, {% name %}, ${name}, {0:.2f}, {count, plural, one {# page} other {# pages}}
-    r"[%$#@]?(?:\{{2,3}[^{}]*\}{2,3}|\{[%#][^{}]*\})",
-    r"[%$#@]?\{\s*[\w.$-]*+(?:\[\w*\])*\s*(?:[!:,|](?:[^{}]++|\{[^{}]*\})*+)?\}|[{}]",
-    # Qt's %1, %name%; %1$s, %(name)d, %<name>s; %s, %-5.2lf, %dpx, but not "100%ig"
-    r"(?a:%%|%L?\d{1,2}(?![\w$]|\.\d)|(?<![\d%])%[a-z_][\w.-]+%(?![\w%])"
-    r"|%(?:\d{1,2}\$|\([\w.-]+\)|<\w+>)[-+#0',]*\d*(?:\.\d+)?[hljztq]{0,2}[a-z@]"
-    r"|%[-+#0',]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hljztq]{0,2}[a-z@]"
-    r"(?=(?:px|ms|[smhxk]|[kmg]b|min|st|nd|rd|th|r?em|pt)?(?![a-zß-öø-ÿа-яά-ώ])))",
+    # URLs, domains, e-mail addresses and @names
+    rf"(?:\b[a-z][a-z0-9+-]{{1,15}}://|\bwww\.){_URL}",
+    rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|de)\b)",
+    r"(?<![\w.+@-])[\w.+-]*+@\w(?:[\w.@-]*\w)?",
+    # Braces in braces: {{ name }}, ${name}, {0:.2f}, {count, plural, one {# page} other {pages}}
+    r"[%$#@]?\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}",
+    # Qt's %1; %s, %1$s, %(name)d, %-5.2lf, %dpx, %user.name%, but not "100%ig"
+    r"%%|%\d{1,2}(?![\w$]|\.\d)|(?<!\d)%(?!ig)(?:\d{1,2}\$|\([\w.-]+\)|<\w+>)?"
+    r"[-+#0',]*[\d*]*(?:\.[\d*]+)?(?:[a-z_](?:[\w.-]*%(?![\w%])|\w*)|@)",
     # $t(key), $name, $1, but not "$1.50" and "$1 million"
-    r"(?a:\$\w*\([^()]*\)|\$[a-z_]\w*"
-    r"|(?<![\w$])\$[1-9](?![\w.,]*\d|\w|\s?(?:[kmb]n?|mio|mrd)\b|\s?[mbt]r?illi))",
-    # :name, :smile:, __name__, `name`, [X1X], entities, R&D, tags
-    r"(?a:(?<![\w:])(?:(?::[\w+-]++:)++|:[a-z_]\w*)|(?<!\w)__\w+?__(?!\w)|`[^`\n]+`|\[X\d+X\])",
-    rf"&(?:#x?[0-9a-f]+|[a-z][a-z0-9]+);|(?a:(?<![\w&])\w{{1,5}}&\w{{1,5}}(?!\w))|{TAG}",
-    # --option=value, -o; /a/b, ~/a, ../a; a/b.c; C:\a and \\a\b
-    r"""(?a:(?<![^\s"'“„«(\[|=,\u2e80-\uffef])"""
-    r"""(?:--(?-i:[a-z])[\w-]*\w(?:=[\w./:@+-]*\w)?|-(?-i:[a-z])(?![\w-])))""",
-    rf"""(?<![^\s"'“„«(\[|=,:\u2e80-\uffef])(?:~|\.\.?)?(?:/(?:{_LETTER}|[.+@~%-])*{_LETTER})+/?""",
-    r"(?a:(?<![\w/.@-])(?:[\w.-]++/)++[\w-]++(?:\.[\w-]++)+)|(?a:(?<!\w))(?:[a-z]:|\\\\[\w.-]+)\\"
-    rf"""(?:[^\\\s<>"|?*:]++(?: [\w.()-]++){{0,3}}\\)*(?:[^\\\s<>"|?*:\u2e80-\uffef]*{_LETTER})?""",
+    r"\$(?:\w*\([^()]*\)|[a-z_]\w*|[1-9](?!\w|[.,]\d|\s\w*illi))",
+    # :name, :smile:, __name__, `name`, [X1X], entities
+    rf"(?<!:)(?<!{_LETTER}):(?:[a-z_]\w*:?|[\w+-]+:)|(?<!\w)__\w+?__(?!\w)",
+    rf"`[^`\n]*[^\s`]`|\[X\d+X\]|&#?\w+;|{TAG}",
+    # --option=value, -o; a/b.c; /a/b, ~/a, ../a, C:\a, \\a\b, where names may have blanks before \
+    rf"{_START}(?:--[a-z][\w-]*\w(?:=[\w./:@+-]*\w)?|-(?-i:[a-z])(?![\w-]))",
+    r"(?<![\w/.@-])(?:[\w.-]++/)++[\w-]++(?:\.[\w-]++)+",
+    rf"(?:{_START}|(?<=:))(?:~|\.\.?|[a-z]:|\\)?"
+    rf"(?:[/\\](?:{_LETTER}|[.+@~%-])*{_LETTER}(?:(?: [\w()]+){{1,2}}(?=\\))?)+[/\\]?",
 )
-KEPT = re.compile("|".join(_KINDS), re.IGNORECASE)
-# Stands in all that is kept, and in few sentences.
-_HINT = re.compile(r"[%$@/\\{}<`&]|:[a-z_+]|\[X|__|\.[a-z]|-(?<!\w-)[a-z-]", re.IGNORECASE)
+KEPT = re.compile("|".join(_KINDS), re.IGNORECASE | re.ASCII)
+# A quick look: ordinary sentences have none of these.
+_HINT = re.compile(r"[%$@/\\{<`&]|:[a-z_+]|\[X|__|\.[a-z(]|-(?<!\w-)[a-z-]", re.IGNORECASE)
 
 
-def masked(text: str) -> str:
-    """Replaces what is kept by words of the same length."""
-    has_any = _HINT.search(text)
-    return KEPT.sub(lambda found: "X".ljust(len(found[0]), "x"), text) if has_any else text
-
-
-def without_kept(text: str) -> str:
-    """Returns a text without what is kept."""
-    return KEPT.sub("", text) if _HINT.search(text) else text
+def masked(text: str, filler: str = "X") -> str:
+    """Replaces each character of what is kept."""
+    return KEPT.sub(lambda found: filler * len(found[0]), text) if _HINT.search(text) else text
 
 
 def kept(text: str) -> list[str]:

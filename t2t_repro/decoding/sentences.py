@@ -5,10 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
-from unicodedata import east_asian_width
 
 from t2t_repro.config.values import texts
-from t2t_repro.decoding.kept import KEPT, TAG, kept, masked, without_kept
+from t2t_repro.decoding.kept import KEPT, TAG, kept, masked
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentence_split import SYMBOLS, split
 from t2t_repro.progress import Report
@@ -24,13 +23,11 @@ SentencePart = tuple[str, str]
 _INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
 _WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 
-# Around a sentence: marks, emoji and tags; before it, its number in a list too.
-_MARK = rf"[*•·▪◦|>{SYMBOLS}]|#(?!\{{)|(?<!_)_(?!_)|{TAG}"
-_MARKS = re.compile(rf"(?:{_MARK})(?:{_MARK}|\s)*+", re.IGNORECASE)
-_LEAD = re.compile(rf"(?:{_MARK}|\s|(?:\d{{1,3}}[.)]|\(\d{{1,3}}\)|[-–—+])\s)*+", re.IGNORECASE)
-
-# Where a long sentence is halved.
-_GAP = re.compile(r"\s+|(?<=[、，；：])(?!\Z)")
+# Around a sentence: emphasis, emoji and tags. Before it, punctuation on its own and the number of a
+# list; after it, what begins something else, as in HTML before a tag.
+_MARK = rf"\s|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
+_LEAD = re.compile(rf"(?:{_MARK}|[^\w\s{{}}%$@]++\s|\(?\d{{1,3}}[.)]\s)*+", re.IGNORECASE)
+_TAIL = re.compile(rf"(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z", re.IGNORECASE)
 
 
 def translate_split(
@@ -46,8 +43,8 @@ def translate_split(
 
 def find_long(translator: "Translator", sentences: Sequence[str], tag: str = "") -> set[str]:
     """Returns the sentences that are longer, with a tag, than those of the training."""
-    longest = translator.max_source_length
-    longest = min(translator.settings.trained_length or longest, longest)
+    lengths = translator.settings.trained_length, translator.max_source_length
+    longest = min(filter(None, lengths))
     # A subword has a byte or more, but for EOS and the mark of the first word.
     some = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
     encoded = translator.subwords.source.encode([f"{tag} {text}".strip() for text in some])
@@ -77,7 +74,7 @@ def translate_sentences(
     Returns:
         a translation of each line; its score is the sum of its sentences' scores.
     """
-    lines = texts("lines", lines)
+    lines = [line.removeprefix("\ufeff") for line in texts("lines", lines)]
     split_lines = [[*_parts(line, language)] for line in lines]
     known = {"": Translation("", 0.0)}
     while unknown := [*{text: 0 for line in split_lines for text, _ in line if text not in known}]:
@@ -101,23 +98,23 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
 
 
 def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Separates marks, emoji and tags at the ends of a sentence; all of it if it has no words."""
+    """Separates what stands around a sentence; all of it if it has no words."""
     text, blank = sentence
-    if not any(map(str.isalpha, without_kept(text))):
+    if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
     elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?"):
         yield codes + text, blank
     else:
-        start = found.end() if (found := _LEAD.match(text)) else 0
-        ends = [run.start() for run in _MARKS.finditer(text, start) if run.end() == len(text)]
-        words = text[start : ends[0] if ends else None].rstrip()
-        yield "", text[:start]
-        yield codes + words, text[start + len(words) :] + blank
+        words = _LEAD.sub("", text, count=1)
+        tail = next(run for run in _TAIL.finditer(words) if run.end() == len(words))
+        yield "", text[: len(text) - len(words)]
+        yield codes + words[: tail.start()], tail[0] + blank
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
     """Returns where a text can be halved: after its codes, outside of what is kept."""
-    return [*_GAP.finditer(masked(text), len(languages_in_front(text)))]
+    gaps = re.compile(r"\s+|(?<=[、，；：])(?!\Z)")
+    return [*gaps.finditer(masked(text), len(languages_in_front(text)))]
 
 
 def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
@@ -134,7 +131,7 @@ def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[S
             for part in _without_marks(half, codes):
                 yield from _fit(part, known)
     elif found and (own := kept(text)) and own != kept(found.text):
-        yield from filter(any, _between_kept(sentence))
+        yield from _between_kept(sentence)
     else:
         yield sentence
 
@@ -143,16 +140,17 @@ def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
     """Splits a sentence around what is kept."""
     text, blank = sentence
     codes = languages_in_front(text)
-    # The text before `place` is done.
-    part, stays, place = "", "", len(codes)
+    place = len(codes)
     spans = [found.span() for found in KEPT.finditer(text, place)]
     for start, end in [*spans, (len(text), len(text))]:
         words = _WORDS.search(text, place, start)
         if words and any(map(str.isalpha, words[0])):
-            yield part, stays + text[place : words.start()]
-            part, stays, place = codes + words[0], "", words.end()
-        stays, place = stays + text[place:end], end
-    yield part, stays + blank
+            yield "", text[place : words.start()]
+            yield codes + words[0], text[words.end() : end]
+        else:
+            yield "", text[place:end]
+        place = end
+    yield "", blank
 
 
 def _join(
@@ -161,18 +159,17 @@ def _join(
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
     # Of each piece, the source and what stands for it.
-    pieces = []
+    pieces = [(" ", " ")]
     for (text, stays), translation in zip(parts, found, strict=True):
         source, best = text.removeprefix(codes), translation.text
         if kept(best) != kept(source):
             # The model has added something.
-            shorter = " ".join(without_kept(best).split())
-            best = shorter if shorter and kept(shorter) == kept(source) else source
+            best = " ".join(masked(best, " ").split()) or source
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
         is_part = stays.strip() and not source.endswith(".")
-        pieces += [(source, best.removesuffix(".") if is_part else best), (stays, stays)]
-    two = pairwise([("", ""), *(piece for piece in pieces if piece[1])])
-    joined = "".join(_blank(*both) + both[1][1] for both in two)
+        best = best.removesuffix(".") if is_part else best
+        pieces += [piece for piece in ((source, best), (stays, stays)) if piece[1]]
+    joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
         text=joined if kept(joined) == kept(line) else line.replace(codes, "", 1),
         score=sum((translation.score for translation in found), 0.0),
@@ -182,16 +179,8 @@ def _join(
 
 
 def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
-    """Returns a blank between two pieces where only the translations' language has blanks.
-
-    Chinese and Japanese have none. Their quotation marks are other languages' too, so both
-    translations are looked at.
-    """
-    (source, text), (next_source, next_text) = left, right
-    if not text or text[-1].isspace() or next_text[0].isspace():
-        return ""
-    is_next = next_source != next_text
-    was_wide = source != text and east_asian_width(source[-1]) in ("WFA" if is_next else "WF")
-    was_wide |= is_next and east_asian_width(next_source[0]) in "WF"
-    is_wide = {"W", "F"} & {east_asian_width(text[-1]), east_asian_width(next_text[0])}
-    return " " if was_wide and not is_wide else ""
+    """Returns a blank between two pieces where only the translations' language has blanks."""
+    source, text = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
+    # Chinese and Japanese have none. Their quotation marks are other languages' too.
+    has_none = re.search(r"[\s\u2e80-\uffef]", text)
+    return " " if not has_none and re.search(r"[\u2e80-\uffef]|”“", source) else ""

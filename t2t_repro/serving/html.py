@@ -1,7 +1,7 @@
 """Splits HTML into markup, which stays, and text to translate."""
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from html import escape, unescape
 from itertools import accumulate
@@ -27,15 +27,8 @@ _KEPT = re.compile("pre|code|kbd|samp|var|math")
 _EMPTY = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
 _NO = re.compile(
-    r"""\s(?:translate\s*=\s*["']?no\b
-    |class\s*=\s*(?:"[^"]*|'[^']*|[^\s"'>]*)(?<![\w-])notranslate(?![\w-]))""",
-    re.IGNORECASE | re.VERBOSE,
+    r"""\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'>]*\bnotranslate)\b""", re.IGNORECASE
 )
-
-# White space and punctuation that stay at the ends of a text: not what belongs to its words.
-_BLANK = r"\s|&(?:nbsp|#160|#x[aA]0|amp);"
-_LEAD = re.compile(rf"(?:{_BLANK}|[,;:!?)\]}}»…]|\.++(?!\w)|[^\w\s&<>]+(?=\s|&nbsp;|\Z))*+")
-_TAIL = re.compile(rf"(?P<end>(?:{_BLANK}|[,;:([{{«“‘„¿¡/–—-]|(?<=\s)[\"'])++)|&#?\w+;")
 
 
 def split_html(html: str) -> Iterator[Piece]:
@@ -53,23 +46,26 @@ def split_html(html: str) -> Iterator[Piece]:
             as blanks.
     """
     pieces = [*_elements(html)]
-    starts = accumulate((len(shown) for _, shown in pieces), initial=0)
-    shown = "".join(shown for _, shown in pieces)
+    starts = [*accumulate((len(shown) for _, shown in pieces), initial=0)]
+
+    def mark_parts(found: re.Match[str]) -> str:
+        is_whole = bisect_right(starts, found.start()) == bisect_left(starts, found.end())
+        return found[0] if is_whole else "\0" * len(found[0])
+
     # Entities other than &amp; end an address.
-    shown = re.sub(r"&(?!amp;)#?\w+;", lambda found: " " * len(found[0]), shown)
-    spans = [(-1, 0), *(found.span() for found in KEPT.finditer(shown))]
+    shown = re.sub(
+        r"&(?!amp;)#?\w+;", lambda found: '"' * len(found[0]), "".join(shown for _, shown in pieces)
+    )
+    shown = KEPT.sub(mark_parts, shown)
     for (piece, text), start in zip(pieces, starts, strict=False):
-        if piece != text:
-            yield piece, ""
-            continue
-        end = start + len(piece)
-        first, last = bisect_left(spans, (start,)), bisect_left(spans, (end,))
-        lead = max(0, min(end, spans[first - 1][1]) - start)
-        goes_on = last > first and spans[last - 1][1] > end
-        tail = spans[last - 1][0] - start if goes_on else len(piece)
-        yield piece[:lead], ""
-        yield from _trim(piece[lead:tail])
-        yield piece[tail:], ""
+        words = shown[start : start + len(piece)].strip("\0 \t\n\f\r") if piece == text else ""
+        lead = shown.index(words, start) - start
+        end = lead + len(words)
+        yield from (
+            (piece[:lead], ""),
+            (piece[lead:end], _text(piece[lead:end])),
+            (piece[end:], ""),
+        )
 
 
 def _elements(html: str) -> Iterator[tuple[str, str]]:
@@ -96,14 +92,8 @@ def html_of(text: str) -> str:
     return escape(text, quote=False).replace("\xa0", "&nbsp;")
 
 
-def _trim(part: str) -> Iterator[Piece]:
-    """Separates white space and punctuation at the ends of a text."""
-    start = found.end() if (found := _LEAD.match(part)) else 0
-    runs = (run for run in _TAIL.finditer(part, start) if run["end"] and run.end() == len(part))
-    stop = next((run.start() for run in runs), len(part))
+def _text(part: str) -> str:
+    """Returns the text of HTML without tags; "" if it has no words, of which a model makes some."""
     # unescape has a ValueError for a number of over 4,300 digits; no character has over 7.
-    numbered = re.sub("&#0*([0-9]{1,8})[0-9]*", r"&#\1", part[start:stop])
-    text = re.sub(r"[ \t\n\f\r]+", " ", unescape(numbered))
-    # A model may make words of punctuation and numbers that stand alone.
-    is_text = any(map(str.isalpha, text))
-    yield from ((part[:start], ""), (part[start:stop], text if is_text else ""), (part[stop:], ""))
+    text = unescape(re.sub("&#0*([0-9]{1,8})[0-9]*", r"&#\1", part))
+    return re.sub(r"[ \t\n\f\r]+", " ", text) if any(map(str.isalpha, text)) else ""
