@@ -68,16 +68,13 @@ def _boundaries(text: str, language: str) -> Iterator[int]:
     if re.search(r"\.\s+\S", text):
         text = _NO_END.sub(r"\1,", text)
         text = _GERMAN_ORDINAL.sub(r"\1,", text) if language == "de" else text
-    start, size = 0, _CHARACTERS
+    start = 0
     while start < len(text):
-        end = text.find("\n", start, start + size) + 1
+        end = text.find("\n", start, start + _CHARACTERS) + 1 or start + _CHARACTERS
         # sentencex 1.0.32 panics at "A." with white space beyond ASCII between the two.
-        window = re.sub(r"[^\S ]", " ", text[start : end or start + size])
-        lengths = [*map(len, segment(language, window))]
-        if not end and start + size < len(text):
-            # The last sentence of a window may go on.
-            lengths.pop()
-        size = _CHARACTERS if lengths else 2 * size
-        for length in lengths:
+        lengths = [*map(len, segment(language, re.sub(r"[^\S ]", " ", text[start:end])))]
+        # The last of several sentences may go on.
+        goes_on = end < len(text) and text[end - 1] != "\n"
+        for length in lengths[:-1] if goes_on and lengths[1:] else lengths:
             start += length
             yield start

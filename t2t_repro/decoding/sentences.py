@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING
 
 from t2t_repro.config.values import texts
@@ -43,8 +44,7 @@ def translate_split(
 
 def find_long(translator: "Translator", sentences: Sequence[str], tag: str = "") -> set[str]:
     """Returns the sentences that are longer, with a tag, than those of the training."""
-    lengths = translator.settings.trained_length, translator.max_source_length
-    longest = min(filter(None, lengths))
+    longest = min(translator.settings.trained_length or inf, translator.max_source_length)
     # A subword has a byte or more, but for EOS and the mark of the first word.
     some = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
     encoded = translator.subwords.source.encode([f"{tag} {text}".strip() for text in some])

@@ -12,23 +12,18 @@ from t2t_repro.decoding.kept import KEPT
 Piece = tuple[str, str]
 
 # Unclosed markup reaches to the end, as in browsers.
-_MARKUP = re.compile(
-    r"""<!--(?:-?>|.*?(?:-->|\Z))
+_MARKUP = re.compile(r"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
     |<(?P<raw>script|style)\b.*?(?:</(?P=raw)[^>]*(?:>|\Z)|\Z)
     |<(?P<end>/?)(?P<tag>[a-z][^\s/>]*)
       (?:=\s*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))|[^>])*+(?:>|\Z)
-    |<[/!?][^>]*(?:>|\Z)""",
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
+    |<[/!?][^>]*(?:>|\Z)""")
 
 # Elements that are not sentences: programs, formulas, and text whose white space counts.
 _KEPT = re.compile("pre|code|kbd|samp|var|math")
 
 _EMPTY = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
-_NO = re.compile(
-    r"""\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'>]*\bnotranslate)\b""", re.IGNORECASE
-)
+_NO = re.compile(r"""(?i)\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'>]*\bnotranslate)\b""")
 
 
 def split_html(html: str) -> Iterator[Piece]:
@@ -52,20 +47,17 @@ def split_html(html: str) -> Iterator[Piece]:
         is_whole = bisect_right(starts, found.start()) == bisect_left(starts, found.end())
         return found[0] if is_whole else "\0" * len(found[0])
 
+    shown = "".join(shown for _, shown in pieces)
     # Entities other than &amp; end an address.
-    shown = re.sub(
-        r"&(?!amp;)#?\w+;", lambda found: '"' * len(found[0]), "".join(shown for _, shown in pieces)
-    )
+    shown = re.sub(r"&(?!amp;)#?\w+;", lambda found: '"' * len(found[0]), shown)
     shown = KEPT.sub(mark_parts, shown)
     for (piece, text), start in zip(pieces, starts, strict=False):
         words = shown[start : start + len(piece)].strip("\0 \t\n\f\r") if piece == text else ""
         lead = shown.index(words, start) - start
         end = lead + len(words)
-        yield from (
-            (piece[:lead], ""),
-            (piece[lead:end], _text(piece[lead:end])),
-            (piece[end:], ""),
-        )
+        yield piece[:lead], ""
+        yield piece[lead:end], _text(piece[lead:end])
+        yield piece[end:], ""
 
 
 def _elements(html: str) -> Iterator[tuple[str, str]]:

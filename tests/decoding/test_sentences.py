@@ -44,7 +44,7 @@ def test_nothing_is_lost(line, language):
         ("en", " Dr. Li ran.\u3000 Why?\tYes. ", ["", "Dr. Li ran.", "Why?", "Yes."]),
         ("ja", "こんにちは。元気です。", ["こんにちは。", "元気です。"]),
         ("?", "One.  Two.", ["One.", "Two."]),
-        ("en", "a title\n\nand text", ["a title", "", "and text"]),
+        ("en", "a title\n\nand text", ["a title", "and text"]),
         ("en", " \t ", [""]),
         (
             "de",
@@ -90,6 +90,8 @@ def test_the_numbers_of_a_list_are_in_front_of_sentences():
         ("--- 00:14.167 --> 00:16.083 🌷🌷 123. %s", []),
         ("# The <b>tree</b>!", ["The <b>tree</b>!"]),
         ("See {a} (www.x.org). www.y.org", ["See {a} (www.x.org)."]),
+        (", or press & (", ["or press"]),
+        ("\ufeff>>de<<\nA tree. A cat.", [">>de<<\nA tree.", ">>de<<\nA cat."]),
     ],
 )
 def test_a_model_gets_sentences_without_marks(line, asked):
@@ -97,10 +99,10 @@ def test_a_model_gets_sentences_without_marks(line, asked):
 
     def copy(texts):
         received.extend(texts)
-        return [Translation(text, -1.0) for text in texts]
+        return [Translation(text.removeprefix(">>de<<\n"), -1.0) for text in texts]
 
     (row,) = translate_sentences([line], "en", copy)
-    assert (row.text, received) == (line, asked)
+    assert (row.text, received) == (line.removeprefix("\ufeff>>de<<"), asked)
 
 
 def test_what_is_too_long_is_split_at_white_space_only():
@@ -138,7 +140,7 @@ KEPT = [
         "https://x.org/a_(b)?c=1#d WWW.x.de/ ann.b+1@x-y.org [X12X] {name} {0:.2f} {user.name} %s "
         "{name!r} %(n)s %1$s %.2f %i %ld %5d %-10s %@ {{count}} ${name} %{n} $t(key.path) $1 @paul "
         "__count__ :amount :smile: <ph/> </i> <0> --option -o /etc/fstab ~/x.conf C:\\dir\\x "
-        "docs/a.md R&D &amp;",
+        "docs/a.md &amp;",
     ),
     "{{ a b }}",
     '<x id="1"/>',
@@ -185,6 +187,22 @@ def test_any_model_keeps_as_often_as_the_line(parts, random):
     (row,) = translate_sentences([line], "en", bad)
     assert kept(row.text) == kept(line)
     assert row.text.startswith("2. *")
+
+
+@pytest.mark.parametrize(
+    ("line", "translations", "expected"),
+    [
+        ("See %s. Go.", {"See %s.": "%s %s", "See": "Hi %s", "Go.": "Oh."}, "Hi %s. Oh."),
+        ("Go.", {"Go.": "%s"}, "Go."),
+        # With the text beside it, a translation is another placeholder.
+        (">>de<< Pay{a}.", {">>de<< Pay{a}.": "Hi.", ">>de<< Pay": "$"}, "Pay{a}."),
+    ],
+)
+def test_what_a_model_adds_is_removed(line, translations, expected):
+    (row,) = translate_sentences(
+        [line], "en", lambda texts: [Translation(translations[text], -1.0) for text in texts]
+    )
+    assert row.text == expected
 
 
 @pytest.mark.parametrize("thing", KEPT)
