@@ -5,7 +5,7 @@ import re
 # In ASCII mode: \w and \s stop at the letters of scripts without blanks, which follow directly.
 _LETTER = r"[\w\u00c0-\u1fff]"
 # Before it stands white space, an opening bracket or quotation mark, or such a letter.
-_START = r"""(?<![^\s\xa0"'«(\[|=,\u2000-\uffff])"""
+_START = r"""(?<![^\s\xa0"'“„«(\[|=,\u2e80-\uffff])"""
 # The rest of a URL. A bracket belongs to it if it is closed; punctuation at the end does not.
 _URL = r"""(?:[^\s\xa0<>"()\u2000-\uffff]|\([^\s<>"()]*\))+(?<=[\w\u00c0-\u1fff/)])"""
 # Of HTML or XML. A name alone can be a corpus's tag, such as <news>.
@@ -15,12 +15,13 @@ _KINDS = (
     # URLs, domains, e-mail addresses and @names
     rf"(?:\b[a-z][a-z0-9+-]{{1,15}}://|\bwww\.){_URL}",
     rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|de)\b)",
-    r"(?<![\w.+@-])[\w.+-]*+@\w(?:[\w.@-]*\w)?",
+    r"(?<![\w.+@-])(?:[\w.+-]++@[\w-]+|@\w+)(?:[.@]\w[\w-]*)*",
     # Braces in braces: {{ name }}, ${name}, {0:.2f}, {count, plural, one {# page} other {pages}}
     r"[%$#@]?\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}",
-    # Qt's %1; %s, %1$s, %(name)d, %-5.2lf, %dpx, %user.name%, but not "100%ig"
-    r"%%|%\d{1,2}(?![\w$]|\.\d)|(?<!\d)%(?!ig)(?:\d{1,2}\$|\([\w.-]+\)|<\w+>)?"
-    r"[-+#0',]*[\d*]*(?:\.[\d*]+)?(?:[a-z_](?:[\w.-]*%(?![\w%])|\w*)|@)",
+    # %user.name%; Qt's %1; %s, %1$s, %(name)d, %-5.2lf, %dpx, %name, but not "100%ig"
+    r"%%|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])|%\d{1,2}(?![\w$]|\.\d)"
+    r"|(?<!\d)%(?!ig|-[a-z]{2})(?:\d{1,2}\$|\([\w.-]+\)|<\w+>)?[-+#0',]*+[\d*]*+(?:\.[\d*]++)?"
+    r"(?:(?-i:[hljztq]{0,2}[cdfisu](?![a-z]))|[a-z_]\w*|@)",
     # $t(key), $name, $1, but not "$1.50" and "$1 million"
     r"\$(?:\w*\([^()]*\)|[a-z_]\w*|[1-9](?!\w|[.,]\d|\s\w*illi))",
     # :name, :smile:, __name__, `name`, [X1X], entities
@@ -34,7 +35,7 @@ _KINDS = (
 )
 KEPT = re.compile("|".join(_KINDS), re.IGNORECASE | re.ASCII)
 # A quick look: ordinary sentences have none of these.
-_HINT = re.compile(r"[%$@/\\{<`&]|:[a-z_+]|\[X|__|\.[a-z(]|-(?<!\w-)[a-z-]", re.IGNORECASE)
+_HINT = re.compile(r"(?ia)[%$@/\\{<`&]|:[a-z_+]|\[X|__|\.[a-z(]|-(?<!\w-)[a-z-]")
 
 
 def masked(text: str, filler: str = "X") -> str:

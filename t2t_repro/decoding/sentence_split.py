@@ -54,8 +54,7 @@ def split(line: str, language: str) -> Iterator[tuple[str, str]]:
     if start:
         yield "", line[:start]
     for place in _boundaries(masked(line), _CODES.get(code, code)):
-        found = _END.match(line, place)
-        if found and found.end() > start:
+        if place > start and (found := _END.match(line, place)):
             text = line[start : found.end()].rstrip()
             yield text, line[start + len(text) : found.end()]
             start = found.end()

@@ -158,6 +158,7 @@ def _join(
 ) -> Translation:
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
+    line = line.replace(codes, "", 1)
     # Of each piece, the source and what stands for it.
     pieces = [(" ", " ")]
     for (text, stays), translation in zip(parts, found, strict=True):
@@ -171,7 +172,7 @@ def _join(
         pieces += [piece for piece in ((source, best), (stays, stays)) if piece[1]]
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
-        text=joined if kept(joined) == kept(line) else line.replace(codes, "", 1),
+        text=joined if kept(joined) == kept(line) else line,
         score=sum((translation.score for translation in found), 0.0),
         finished=all(translation.finished for translation in found),
         truncated=any(translation.truncated for translation in found),

@@ -23,7 +23,7 @@ _KEPT = re.compile("pre|code|kbd|samp|var|math")
 
 _EMPTY = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
-_NO = re.compile(r"""(?i)\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'>]*\bnotranslate)\b""")
+_NO = re.compile(r"""(?i)\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b""")
 
 
 def split_html(html: str) -> Iterator[Piece]:
