@@ -27,8 +27,8 @@ _WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 # Around a sentence: emphasis, emoji and tags. Before it, punctuation on its own that opens nothing,
 # and the number of a list; after it, what begins something else, as in HTML before a tag.
 _MARK = rf"\s|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
-_LEAD = re.compile(rf"(?:{_MARK}|[^\w\s{{}}%$@(\[«“„\"']++\s|\(?\d{{1,3}}[.)]\s)*+", re.IGNORECASE)
-_TAIL = re.compile(rf"(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z", re.IGNORECASE)
+_LEAD = re.compile(rf"(?i)(?:{_MARK}|[^\w\s{{}}%$@(\[«“„]++(?<![\"'])\s|\(?\d{{1,3}}[.)]\s)*+")
+_TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z")
 
 
 def translate_split(

@@ -90,8 +90,8 @@ def test_the_numbers_of_a_list_are_in_front_of_sentences():
         ("--- 00:14.167 --> 00:16.083 🌷🌷 123. %s", []),
         ("# The <b>tree</b>!", ["The <b>tree</b>!"]),
         ("See {a} (www.x.org). www.y.org", ["See {a} (www.x.org)."]),
-        (", or press & (", ["or press"]),
-        ("– « Yes », he", ["« Yes », he"]),
+        ('", or press & (', ["or press"]),
+        ('– " « Yes », he', ['" « Yes », he']),
         ("\ufeff>>de<<\nA tree. A cat.", [">>de<<\nA tree.", ">>de<<\nA cat."]),
     ],
 )
