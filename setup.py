@@ -103,7 +103,7 @@ setup(
     ],
     extras_require={
         "serve": [SERVE, BABEL],
-        "ctranslate2": [CTRANSLATE2],
+        "ctranslate2": [CTRANSLATE2, BABEL],
         "plots": [PLOTS],
         "quickstart": [BABEL],
         # Beyond Linux, where tensorflow-datasets brings it: data sets stored as ArrayRecords.

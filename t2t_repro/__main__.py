@@ -7,8 +7,8 @@ from importlib.metadata import version
 
 COMMANDS = (
     "datagen", "trainer", "average", "translate", "evaluate", "score", "export", "serve", "client",
-    "parse", "attention_maps", "import_t2t", "import_marian",
-    "import_hugging_face",
+    "parse", "attention_maps", "import_t2t", "import_marian", "import_hugging_face",
+    "import_ctranslate2",
 )  # fmt: skip
 """In the order in which they are needed."""
 

@@ -4,11 +4,13 @@
 the limits of the training run and of --gin_param. Every call writes a new version.
 --format=ctranslate2 is a model directory of CTranslate2, an engine for CPUs and GPUs: tokens in,
 tokens out, with SentencePiece's model. The engine is given beam and limits when it runs.
+--format=argos is a package of Argos Translate, with such a directory in it.
 --format=hugging_face is a `MarianMTModel` of transformers, with its tokenizer and a model card.
 --format=marian is a student as Firefox ships them: 8-bit weights, SentencePiece's models and the
 lexical shortlist, for engines in browsers and on phones.
 """
 
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +28,7 @@ FLAGS = flags.FLAGS
 _WEIGHTS = {
     "saved_model": ["float32", "bfloat16", "int8"],
     "ctranslate2": ["float32", "int8"],
+    "argos": ["float32", "int8"],
     "hugging_face": ["float32"],
     "marian": ["int8"],
 }
@@ -41,8 +44,15 @@ def main() -> None:
         given = f"--weights={weights} with --format={FLAGS.format}"
         raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
     shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
-    if FLAGS.format == "ctranslate2":
-        shared.check_extra("ctranslate2", "ctranslate2")
+    package = f"{FLAGS.direction} {FLAGS.package_version}"
+    languages = re.fullmatch(r"([a-z]+)-([a-z]+) [\d.]*\d", package)
+    if FLAGS.format == "argos" and not languages:
+        raise UserError(
+            f"--direction and --package_version: {package}, expected such as en-de 1.0: give "
+            "both of the Argos package."
+        )
+    if FLAGS.format in ("ctranslate2", "argos"):
+        shared.check_extra("ctranslate2", "ctranslate2", *["babel"] * (FLAGS.format == "argos"))
     if FLAGS.format == "marian" and not FLAGS.calibration:
         raise UserError(
             "--format=marian without --calibration: give a file of source sentences, by which the "
@@ -64,7 +74,7 @@ def main() -> None:
         servable = Servable(translator, weights, FLAGS.add_signature, Sampling(samples=1))
         write_saved_model(servable, export_dir, next_version(export_dir), FLAGS.model_name)
     elif FLAGS.format == "ctranslate2":
-        from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
+        from t2t_repro.formats.ctranslate2.export import write_ctranslate2_model
 
         write_ctranslate2_model(translator, weights, export_dir)
     elif FLAGS.format == "marian":
@@ -72,6 +82,11 @@ def main() -> None:
 
         lines = islice(stream_input(FLAGS.calibration, "calibration"), _CALIBRATION_LINES)
         write_marian_model(translator, export_dir, [*lines])
+    elif languages and FLAGS.format == "argos":
+        from t2t_repro.formats.ctranslate2.argos import write_argos_package
+
+        version = FLAGS.package_version
+        write_argos_package(translator, weights, export_dir, languages.groups(), version)
     else:
         from t2t_repro.formats.hugging_face.export import HuggingFaceModel
         from t2t_repro.formats.hugging_face.model_card import model_card
@@ -97,6 +112,8 @@ def cli() -> None:
     more = "One more signature of a SavedModel: from given prefixes, samples, or word alignments."
     flags.DEFINE_multi_enum("add_signature", [], ["prefix", "sample", "alignment"], more)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")
+    flags.DEFINE_string("direction", None, "The languages of an Argos package, such as en-de.")
+    flags.DEFINE_string("package_version", "1.0", "The version of an Argos package.")
     flags.DEFINE_string("license", None, "The licence in the model card, such as cc-by-4.0.")
     run(main)
 

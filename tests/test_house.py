@@ -24,7 +24,7 @@ FLOORS = [
     {"experiment"},
 ]
 """From the ground up. Commands, __init__ and __main__ stand above all: they import any room."""
-MOST_LINES, MOST_FILES, MOST_OF_A_FUNCTION, MOST_ARGUMENTS = 12_600, 168, 60, 7
+MOST_LINES, MOST_FILES, MOST_OF_A_FUNCTION, MOST_ARGUMENTS = 13_880, 168, 60, 7
 MOST_GIN_LINES = 850
 WIDE = {"Transformer.__init__"}
 """Keras's own configuration."""

@@ -65,7 +65,8 @@ _DAMAGED = (
 
 _EXPANDED = 16
 """No model is compressed further."""
-_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_ZIPS = (".zip", ".argosmodel")
+_ARCHIVES = (*_ZIPS, ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 NOT_A_MODEL = re.compile(r"(^|[/\\])(__MACOSX|\.[^/\\])|\.optimizer\.")
 """Files that are no part of a model: hidden, outside an archive's folder, or an optimizer's."""
 
@@ -117,7 +118,7 @@ def model_files(path: Path) -> Iterator[Path]:
 
 def _unpack(path: Path, folder: str) -> None:
     """Unpacks what an archive has of a model."""
-    is_zip, total = path.suffix == ".zip", 0
+    is_zip, total = path.suffix in _ZIPS, 0
     name, size = ("filename", "file_size") if is_zip else ("name", "size")
     opened: Any = zipfile.ZipFile if is_zip else tarfile.open
     with opened(path) as archive:
@@ -195,11 +196,11 @@ class SettingsFile:
             raise self.refused(name, "a size")
         return size
 
-    def one_of(self, name: str, ours: Mapping[str, Value], default: str) -> Value:
+    def one_of(self, name: str, ours: Mapping[Any, Value], default: Any) -> Value:
         """Returns what we have for the value of a field."""
         value = self.value(name, default)
         if value not in ours:
-            raise self.refused(name, f"one of {', '.join(ours)}")
+            raise self.refused(name, f"one of {', '.join(map(str, ours))}")
         return ours[value]
 
     def require(self, name: str, *expected: Any) -> None:
@@ -305,12 +306,14 @@ class ImportedSide:
 
         Args:
             file: without its pieces.
-            names: of the model's ids.
+            names: of the model's ids that have one.
             special: the model's ids of PAD, EOS and UNK.
             rows: the number of the model's ids.
         """
         ids = [*special, *(number for number in range(rows) if number not in special)]
-        return cls(replace(file, pieces=[names[number] for number in ids]), np.array(ids, np.int64))
+        # With a blank, so that no text has it.
+        pieces = [names.get(number, f"<row {number}>") for number in ids]
+        return cls(replace(file, pieces=pieces), np.array(ids, np.int64))
 
 
 class ImportedText(NamedTuple):

@@ -267,10 +267,8 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
         )
     if size != rows:
         logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
-    # With a blank, so that no text has it.
-    names = {number: pieces.get(number, f"<row {number}>") for number in range(rows)}
-    names[-1] = "<pad>" if "<pad>" not in names.values() else "<pad -1>"
-    return ImportedSide.in_our_order(file, names, [-1, eos, unk], rows)
+    pieces[-1] = "<pad>" if "<pad>" not in pieces.values() else "<pad -1>"
+    return ImportedSide.in_our_order(file, pieces, [-1, eos, unk], rows)
 
 
 def _splitter(path: Path) -> MarianFile:
@@ -389,6 +387,8 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
     activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
     softmax, source = (bool(options.value(f"tied-embeddings{end}")) for end in ("", "-src"))
     ties = "all" if options.value("tied-embeddings-all") else imported.TIED[source, softmax]
+    units = {theirs: ours for ours, theirs in AUTOREGRESSION.items()}
+    unit = options.one_of("transformer-decoder-autoreg", units, "self-attention")
     rows = options.value("dim-vocabs", [])
     if [*map(type, rows)] != [int, int]:
         raise options.refused("dim-vocabs", "two sizes")
@@ -405,11 +405,9 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
             normalization=_normalization(options, activation),
             activation=activation,
             attention_biases=True,
-            decoder_self_attention=options.one_of(
-                "transformer-decoder-autoreg",
-                {theirs: ours for ours, theirs in AUTOREGRESSION.items()},
-                "self-attention",
-            ),
+            decoder_self_attention=unit,
+            # Files do not name it; students are trained without.
+            dropout=0.0 if unit == "ssru" else LayerConfig.dropout,
         ),
         "positional_encoding": "concatenated",
         "tied_embeddings": ties,

@@ -46,11 +46,12 @@ def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
 
-_SINUSOIDS = {
+SINUSOIDS = {
     "interleaved": interleaved_sinusoids,
     "halves": halved_sinusoids,
     "concatenated": concatenated_sinusoids,
 }
+"""The encodings that are computed: functions of positions [length] and d_model."""
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -60,10 +61,15 @@ class PositionalEncoding(SameShape):
     Args:
         kind: see `settings.Positions`; "interleaved" is the paper's.
         max_length: the number of learned positions, for "learned".
+        first: the number of the first position, for sinusoids.
     """
 
     def __init__(
-        self, kind: str = "interleaved", max_length: int | None = None, **kwargs: Any
+        self,
+        kind: str = "interleaved",
+        max_length: int | None = None,
+        first: int = 0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if kind == "learned" and not max_length:
@@ -73,6 +79,7 @@ class PositionalEncoding(SameShape):
             )
         self.kind = kind
         self.max_length = max_length
+        self.first = first
 
     def build(self, x_shape: tuple) -> None:
         """Creates the learned positions [max_length, d_model], if any."""
@@ -91,7 +98,7 @@ class PositionalEncoding(SameShape):
         if self.kind == "learned":
             # A gather on a GPU silently reads zeros past the end; `call` checks static lengths.
             return _look_up(ops.convert_to_tensor(self.table.value), positions)
-        return _SINUSOIDS[self.kind](positions, self.d_model)
+        return SINUSOIDS[self.kind](positions + self.first, self.d_model)
 
     def call(self, x: Vectors) -> Vectors:
         """Adds the encodings of positions 0, 1, ...: [batch, length, d_model] → the same shape."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from t2t_repro.config.values import Count, Range, Rate, configurable
 from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import PAD_ID
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -17,6 +18,7 @@ Epsilon = Annotated[float, Range(above=0, below=1)]
 Depth = Annotated[int, Range(least=1, most=1000)]
 """A number of layers."""
 Rows = Annotated[int, Range(least=1, most=10_000_000)]
+Index = Annotated[int, Range(least=0, most=10_000_000)]
 
 Normalization = Literal["post", "pre"]
 """The place of the norm: after the residual sum (the paper), or before the sub-layer."""
@@ -153,6 +155,10 @@ class TransformerSettings:
         source_vocab_size: rows of the source's own embedding, if its vocabulary is different.
         logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
         num_decoder_layers: of the decoder; `num_layers` by default, as in the paper.
+        first_position: the number of the first position, for sinusoids; imported models count from
+            1 or 2.
+        start_id: the id with which the decoder begins; PAD, a zero vector, by default.
+        source_eos: whether the encoder sees the source's EOS.
     """
 
     vocab_size: Rows | None = None
@@ -165,8 +171,16 @@ class TransformerSettings:
     source_vocab_size: Rows | None = None
     logits_bias: bool = False
     num_decoder_layers: Depth | None = None
+    first_position: Index = 0
+    start_id: Index = PAD_ID
+    source_eos: bool = True
 
     def __post_init__(self) -> None:
+        if self.vocab_size and self.start_id >= self.vocab_size:
+            raise UserError(
+                f"Transformer.start_id is {self.start_id}, expected an id below {self.vocab_size}, "
+                "of the subwords: give the id of the token with which translations begin."
+            )
         if self.source_vocab_size and self.tied_embeddings not in OWN_SOURCE_EMBEDDING:
             raise UserError(
                 f"Transformer.source_vocab_size is {self.source_vocab_size}, but tied_embeddings="

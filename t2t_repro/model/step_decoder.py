@@ -110,7 +110,7 @@ class StepDecoder:
             nothing = tf.zeros([batch, self._beam_size, config.d_model])
         return DecodingCache(
             memory=memory,
-            source_mask=padding_mask(source),
+            source_mask=padding_mask(model.encoded_ids(source)),
             past=[nothing] * model.num_decoder_layers,
             ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
             allowed=allowed,

@@ -25,7 +25,7 @@ from t2t_repro.model.settings import (
     TiedEmbeddings,
     TransformerSettings,
 )
-from t2t_repro.vocabulary import PAD_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Sums = TypeVar("Sums")
 Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
@@ -44,7 +44,8 @@ class Transformer(SourceTargetModel):
         num_layers: N, of the encoder, and of the decoder if it has no number of its own.
         config: sizes and rates of every layer; the base model's by default.
         positional_encoding, max_length, neighbourhood, tied_embeddings, source_vocab_size,
-            logits_bias, num_decoder_layers: see `TransformerSettings`.
+            logits_bias, num_decoder_layers, first_position, start_id, source_eos: see
+            `TransformerSettings`.
         name: of the Keras model.
         dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
         trainable: whether its weights are.
@@ -62,6 +63,9 @@ class Transformer(SourceTargetModel):
         source_vocab_size: int | None = None,
         logits_bias: bool = False,
         num_decoder_layers: int | None = None,
+        first_position: int = 0,
+        start_id: int = PAD_ID,
+        source_eos: bool = True,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
@@ -71,6 +75,7 @@ class Transformer(SourceTargetModel):
         self.settings = settings = TransformerSettings(
             vocab_size, num_layers, config, positional_encoding, max_length, neighbourhood,
             tied_embeddings, source_vocab_size, logits_bias, num_decoder_layers,
+            first_position, start_id, source_eos,
         )  # fmt: skip
         self.vocab_size = vocab_size
         self.source_vocab_size = settings.source_vocab_size or vocab_size
@@ -99,8 +104,9 @@ class Transformer(SourceTargetModel):
         )
 
     def _new_encoding(self, name: str) -> PositionalEncoding:
-        kind, length = self.settings.positional_encoding, self.settings.max_length
-        return PositionalEncoding(kind, length, name=name, dtype=self.dtype_policy)
+        at = self.settings
+        of_kind = at.positional_encoding, at.max_length, at.first_position
+        return PositionalEncoding(*of_kind, name=name, dtype=self.dtype_policy)
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
@@ -137,16 +143,28 @@ class Transformer(SourceTargetModel):
         encoding = self.positional_encoding
         return encoding.max_length if encoding.kind == "learned" else None
 
+    def encoded_ids(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns the ids that the encoder sees, without EOS if it was trained without.
+
+        A sentence of EOS alone keeps it: something must be attended to.
+        """
+        if self.settings.source_eos:
+            return source
+        is_end = (source == EOS_ID) & (tf.range(tf.shape(source)[1]) > 0)
+        return tf.where(is_end, tf.cast(PAD_ID, source.dtype), source)
+
     def embed_source(self, source: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
         """Computes the encoder's input from ids: [batch, source_length, d_model], or packed."""
         return self.positional_encoding(_embed(self.source_embedding, source, layout))
 
     def embed_target(self, target: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
-        """Computes the decoder's input: the target shifted right, after PAD, a zero vector.
+        """Computes the decoder's input: the target shifted right, after PAD's zero vector.
+
+        Or after `start_id`'s, in some imported models.
 
         [batch, target_length, d_model], or packed.
         """
-        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
+        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=self.settings.start_id)
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
 
     def output_layer(self, ids: tf.Tensor | None = None) -> Projection:
@@ -173,6 +191,7 @@ class Transformer(SourceTargetModel):
         Returns:
             The memory, [batch, source_length, d_model], or packed.
         """
+        source = self.encoded_ids(source)
         x = self.source_dropout(self.embed_source(source, layout), training=training)
         return self.encoder(x, padding_mask(source), training=training)
 
@@ -197,7 +216,8 @@ class Transformer(SourceTargetModel):
             [batch, target_length, d_model], or packed; position t sees target[:, :t] only.
         """
         x = self.target_dropout(self.embed_target(target, layout), training=training)
-        return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
+        source_mask = padding_mask(self.encoded_ids(source))
+        return self.decoder(x, memory, source_mask=source_mask, training=training)
 
     def decode_next(
         self,
@@ -221,6 +241,8 @@ class Transformer(SourceTargetModel):
         Returns:
             Logits [batch, beam, vocab].
         """
+        if self.settings.start_id != PAD_ID:
+            ids = tf.where(position == 0, self.settings.start_id, ids)
         x = self.embedding(ids)
         # `beam` takes the place of `length`: all of it has the same position.
         encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
@@ -269,7 +291,7 @@ class Transformer(SourceTargetModel):
             memory = self.encode(source, training)
             vectors = self.decode(target, memory, source, training)
         else:
-            source, target = with_empty_row(source), with_empty_row(target)
+            source, target = map(with_empty_row, (self.encoded_ids(source), target))
             of_source = PackedLayout.of(source, capacity[0])
             of_target = PackedLayout.of(target, capacity[1])
             memory = self.encode(source, training, of_source)

@@ -216,5 +216,6 @@ def _advice(path: Path) -> str:
     if existing := next((path for path in near if (path / "model.json").is_file()), None):
         return f"give --model_dir={quote(str(existing))}"
     return (
-        "give that of a training run, or import the model by t2t_repro.import_t2t or import_marian"
+        "give that of a training run, or import the model by t2t_repro.import_t2t, import_marian "
+        "or import_ctranslate2"
     )

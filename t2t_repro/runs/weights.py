@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
+from t2t_repro.vocabulary import PAD_ID
 
 # The key of a variable in a checkpoint, by its path; the paths of a MovingAverage's values.
 _VALUE = "{}/.ATTRIBUTES/VARIABLE_VALUE"
@@ -134,17 +135,21 @@ def check_exportable(
     Args:
         model: built.
         engine: the name of the other one.
-        settings: by name, the model's value and the values that the engine supports.
+        settings: by name, the model's value and the values that the engine supports; by default
+            those of most engines for what only imported models have.
 
     Raises:
         UserError: it does not support a setting, or the model has weights of the user's own layers.
     """
     own = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
-    autoregression = {
-        "LayerConfig.decoder_self_attention": (model.config.decoder_self_attention, ["attention"])
+    usual = {
+        "LayerConfig.decoder_self_attention": (model.config.decoder_self_attention, ["attention"]),
+        "Transformer.first_position": (model.settings.first_position, [0]),
+        "Transformer.start_id": (model.settings.start_id, [PAD_ID]),
+        "Transformer.source_eos": (model.settings.source_eos, [True]),
     }
     # The one supported list of the user's own weights is the empty list.
-    for name, (value, supported) in (autoregression | {**settings, "weights": (own, [[]])}).items():
+    for name, (value, supported) in {**usual, **settings, "weights": (own, [[]])}.items():
         if value not in supported:
             raise UserError(
                 f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "

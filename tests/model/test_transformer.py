@@ -61,6 +61,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "neighbourhood": 4,
         "num_decoder_layers": 3,
     },
+    "OpenNMT's": {"first_position": 2, "start_id": 4, "source_eos": False},
     "none tied": {
         "tied_embeddings": "none",
         "activation": "gelu",

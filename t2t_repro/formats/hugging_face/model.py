@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
-import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
@@ -25,7 +24,7 @@ from t2t_repro.formats import imported
 from t2t_repro.formats.hugging_face.model_card import licence_of
 from t2t_repro.formats.hugging_face.tokenizer import read_m2m_text, read_marian_text
 from t2t_repro.formats.imported import Ids, ImportedModel, ImportedText, SettingsFile, WeightsFile
-from t2t_repro.model.positional_encoding import concatenated_sinusoids, halved_sinusoids
+from t2t_repro.model.positional_encoding import SINUSOIDS
 from t2t_repro.model.settings import LayerConfig, Positions
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight
@@ -44,7 +43,6 @@ _TABLES = {
 }  # fmt: skip
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
-_SINUSOIDS = {"halves": halved_sinusoids, "concatenated": concatenated_sinusoids}
 _ROUNDING = 4e-3
 """The most by which a number below 1 differs from its bfloat16, twice."""
 
@@ -79,9 +77,8 @@ class Family:
         start: the field with the id with which a translation begins.
         activation: where the field is missing.
         layers: further arguments of `LayerConfig`.
-        logits_bias: whether the logits have a bias.
-        positions: kinds of sinusoids; the first if the weights hold none. None: "concatenated"
-            ones from 2 on, stored as learned ones.
+        model: further arguments of `Transformer`.
+        positions: kinds of sinusoids that the weights may hold; the first if they hold none.
         read_text: reads the files of the tokenizer, with arguments as of `read_hugging_face`.
     """
 
@@ -90,7 +87,7 @@ class Family:
     start: str
     activation: str
     layers: Mapping[str, Any]
-    logits_bias: bool
+    model: Mapping[str, Any]
     positions: tuple[Positions, ...]
     read_text: Callable[..., ImportedText]
 
@@ -110,7 +107,7 @@ MARIAN = Family(
     start="pad_token_id",
     activation="gelu",
     layers={"attention_biases": True, "norm_epsilon": 1e-5},
-    logits_bias=True,
+    model={"logits_bias": True},
     positions=("halves", "concatenated"),
     read_text=read_marian_text,
 )  # fmt: skip
@@ -124,8 +121,9 @@ M2M = Family(
     start="eos_token_id",
     activation="relu",
     layers={"normalization": "pre", "attention_biases": True, "norm_epsilon": 1e-5},
-    logits_bias=False,
-    positions=(),
+    # As fairseq counts them, after its PAD.
+    model={"first_position": 2, "start_id": EOS_ID},
+    positions=("concatenated",),
     read_text=read_m2m_text,
 )
 
@@ -202,16 +200,13 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
     file.check_size(config.model)
     d_model = config.model["config"].d_model
     positions = position_kind(file, config.positions, d_model, config.family.positions)
-    length = config.positions if positions == "learned" else None
-    model = Transformer(**config.model, positional_encoding=positions, max_length=length)
+    model = Transformer(**config.model, positional_encoding=positions)
     model.build()
     rows = {
         "source": _rows(directory, config, text.source.ids, model.source_vocab_size),
         "target": _rows(directory, config, text.target.ids, model.vocab_size),
     }
     load_weights(model, file, rows)
-    if length:
-        _store_positions(model)
     forbids_pad = config.pad in config.forbidden
     others = [number for number in config.forbidden if number != config.pad]
     licence = licence_of(directory) or "not stated"
@@ -326,7 +321,7 @@ def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
         ),
         "tied_embeddings": imported.TIED[bool(shares), bool(ties)],
         "source_vocab_size": None if shares else rows,
-        "logits_bias": family.logits_bias,
+        **family.model,
     }
 
 
@@ -396,15 +391,13 @@ def position_kind(
         file: may have tables of positions, [length, d_model].
         length: the number of positions.
         d_model: their width.
-        kinds: that the tables may be; the first if there are none, as transformers compute it.
-            "learned" for no kinds.
+        kinds: that the tables may be; the first if there are none, as transformers compute it, or
+            if there is no choice.
     """
-    if not kinds:
-        return "learned"
-    names = [name for name in POSITIONS if name in file.arrays]
+    names = [name for name in POSITIONS if name in file.arrays and len(kinds) > 1]
     tables = [file.value(name, (length, d_model)) for name in names]
     for kind in kinds:
-        expected = _SINUSOIDS[kind](np.arange(length if tables else 0), d_model)
+        expected = SINUSOIDS[kind](np.arange(length if tables else 0), d_model)
         fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind
@@ -412,18 +405,6 @@ def position_kind(
         f"{file.path} has {' and '.join(names)} that are not the sinusoids of transformers or "
         "of Marian, expected these or none: a model with learned ones cannot be imported."
     )
-
-
-def _store_positions(model: Transformer) -> None:
-    """Stores the positions of M2M-100, and in a target's first one EOS, with which it begins.
-
-    Our first vector of a target is zero, so what is added there is all that the decoder gets.
-    """
-    positions = np.arange(2, 2 + (model.longest or 0))
-    table = np.array(concatenated_sinusoids(positions, model.config.d_model))
-    model.positional_encoding.table.assign(table)
-    table[0] += model.embedding(tf.constant([EOS_ID]))[0]
-    model.target_positional_encoding.table.assign(table)
 
 
 def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArray]) -> None:

@@ -123,7 +123,7 @@ def test_texts_and_links_through_tensorflow_s_loader_are_theirs(greedy, lines, t
 def test_texts_of_ctranslate2_are_theirs(greedy, lines, tmp_path):
     """By the program of the page."""
     pytest.importorskip("ctranslate2")
-    from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
+    from t2t_repro.formats.ctranslate2.export import write_ctranslate2_model
 
     write_ctranslate2_model(greedy, "float32", tmp_path / "engine")
     page = (CHECKOUT / "docs" / "marian.md").read_text(encoding="utf-8")

@@ -69,6 +69,7 @@ def test_what_comes_in_again_translates_alike(student, imported):
     for before, after in zip(ours, theirs, strict=True):
         assert after.log_probability == pytest.approx(before.log_probability, rel=0.05)
     assert translator.settings.search.beam_size == 2
+    assert translator.model.config.dropout == 0
     assert translator.settings.imported.max_length_factor == 2.0
 
 
@@ -102,6 +103,7 @@ def test_every_matrix_says_how_its_inputs_are_rounded(exported):
         ({}, {}, "positional_encoding = 'interleaved'"),
         ({"normalization": "pre"}, {"positional_encoding": "concatenated"}, "normalization"),
         ({"d_k": 9}, {"positional_encoding": "concatenated"}, "heads"),
+        ({}, {"positional_encoding": "concatenated", "start_id": 3}, "start_id = 3"),
     ],
 )
 def test_what_marian_cannot_hold_is_refused_by_name(layer, sizes, named, subwords, tmp_path):

@@ -25,31 +25,29 @@ So with α = 0 and no limit reached, scores of equal ids are equal, and none of 
 scores higher than ours. With α > 0 scores mean different things.
 """
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ctranslate2.specs import TransformerSpec
-from ctranslate2.specs.common_spec import Activation
+from ctranslate2.specs.model_spec import index_spec
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 from keras import ops
-from numpy.typing import NDArray
 
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.files import whole_directory
-from t2t_repro.model.attention import MultiHeadAttention
-from t2t_repro.model.layer_norm import LayerNorm
-from t2t_repro.runs.weights import check_exportable, logits_bias
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.formats.ctranslate2 import layout
+from t2t_repro.formats.imported import Array
+from t2t_repro.model.settings import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import LayerWeight, check_exportable, layer_weights, logits_bias
+from t2t_repro.text.marian import MarianSubwords
+from t2t_repro.text.subword_model import SubwordModel
+from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
 Spec = Any
 """A part of CTranslate2's specification of a model; the package has no types."""
-
-_ACTIVATIONS = {
-    "gelu": Activation.GELU, "relu": Activation.RELU, "sigmoid": Activation.Sigmoid,
-    "silu": Activation.SWISH, "swish": Activation.SWISH, "tanh": Activation.Tanh,
-}  # fmt: skip
-"""CTranslate2's activations, by Keras's names."""
 
 _NEVER = -1e9
 """The logit of an id that is never written."""
@@ -68,9 +66,9 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
         OSError: the directory is not empty, or cannot be written.
     """
     spec = _specification(translator)
-    # One model, where both sides share it.
-    models = [side.sentencepiece() for side in dict.fromkeys(translator.subwords)]
-    files = dict(zip(translator.subwords.files(), models, strict=True))
+    # One model, where both sides share it; words have none.
+    sides = zip(translator.subwords.files(), dict.fromkeys(translator.subwords), strict=True)
+    files = {name: side.sentencepiece() for name, side in sides if not _has_words(side)}
     spec.validate()
     spec.optimize(quantization=weights)
     with whole_directory(export_dir) as partial:
@@ -84,8 +82,9 @@ def _specification(translator: Translator) -> Spec:
     model, layer = translator.model, translator.model.config
     supported = {
         "neighbourhood": (model.neighbourhood, [None]),
-        "activation": (layer.activation, sorted(_ACTIVATIONS)),
+        "activation": (layer.activation, sorted(layout.ACTIVATIONS)),
         "norm": (layer.norm, ["LayerNorm"]),
+        **{f"Transformer.{x}": (0, [0]) for x in ("start_id", "first_position", "source_eos")},
     }
     check_exportable(model, "CTranslate2", supported)
     sizes = {
@@ -93,35 +92,38 @@ def _specification(translator: Translator) -> Spec:
         "pre_norm": layer.normalization == "pre",
         # The only depth of heads: the smaller of d_k and d_v is padded with zeros.
         "head_dim": max(layer.key_depth, layer.value_depth),
-        "activation": _ACTIVATIONS[layer.activation],
+        "activation": layout.ACTIVATIONS[layer.activation],
     }
     encoder = TransformerEncoderSpec(model.num_layers, **sizes)
     decoder = TransformerDecoderSpec(model.num_decoder_layers, **sizes)
-    encoder.embeddings[0].weight = model.source_embedding.looked_up()
-    decoder.embeddings.weight = model.embedding.looked_up()
-    decoder.projection.weight = np.array(model.softmax.table)
+    spec = TransformerSpec(encoder, decoder)
+    for name, value in {**_layers(model), **_tables(translator)}.items():
+        scope, _, attribute = name.rpartition("/")
+        setattr(index_spec(spec, scope), attribute, value)
+    _fill_texts(spec, translator)
+    return spec
+
+
+def _tables(translator: Translator) -> dict[str, Array]:
+    """Returns embeddings, the softmax and positions, by CTranslate2's names."""
+    model = translator.model
+    tables = {
+        layout.SOURCE: model.source_embedding.looked_up(),
+        layout.TARGET: model.embedding.looked_up(),
+        layout.SOFTMAX: np.array(model.softmax.table),
+    }
     if translator.forbidden or model.logits_bias is not None:
         # The only way in which a CTranslate2 model can forbid ids.
-        bias = logits_bias(model)
+        bias = tables[layout.LOGITS_BIAS] = logits_bias(model)
         bias[[*translator.forbidden]] = _NEVER
-        decoder.projection.bias = bias
     # Its default of max_input_length, at least.
     longest_source = max(translator.max_source_length, 1024)
     positions = max(longest_source, translator.max_target_length(longest_source))
-    for spec, stack, encoding in (
-        (encoder, model.encoder, model.positional_encoding),
-        (decoder, model.decoder, model.target_positional_encoding),
-    ):
+    encodings = model.positional_encoding, model.target_positional_encoding
+    for name, encoding in zip(layout.POSITIONS, encodings, strict=True):
         # All learned ones, or as many as sources and targets need.
-        places = ops.arange(encoding.max_length or positions)
-        spec.position_encodings.encodings = np.array(encoding.encode(places))
-        for layer_spec, ours in zip(spec.layer, stack.layers, strict=True):
-            _fill_layer(layer_spec, ours, sizes["head_dim"])
-        if stack.final_norm:
-            _fill_norm(spec.layer_norm, stack.final_norm)
-    spec = TransformerSpec(encoder, decoder)
-    _fill_texts(spec, translator)
-    return spec
+        tables[name] = np.array(encoding.encode(ops.arange(encoding.max_length or positions)))
+    return tables
 
 
 def _fill_texts(spec: Spec, translator: Translator) -> None:
@@ -133,44 +135,36 @@ def _fill_texts(spec: Spec, translator: Translator) -> None:
     spec.register_target_vocabulary(target + unknown * (model.vocab_size - len(target)))
     spec.config.unk_token = target[UNK_ID]
     spec.config.eos_token = target[EOS_ID]
-    spec.config.bos_token = spec.config.decoder_start_token = target[PAD_ID]
-    spec.config.add_source_eos = True
+    spec.config.bos_token = spec.config.decoder_start_token = target[model.settings.start_id]
+    spec.config.add_source_eos = model.settings.source_eos
     spec.config.layer_norm_epsilon = model.config.norm_epsilon
 
 
-def _fill_layer(spec: Spec, layer: Any, head_depth: int) -> None:
-    _fill_attention(spec.self_attention, layer.self_attention, head_depth)
-    _fill_norm(spec.self_attention.layer_norm, layer.around_self_attention.norm)
-    if hasattr(layer, "memory_attention"):
-        _fill_attention(spec.attention, layer.memory_attention, head_depth)
-        _fill_norm(spec.attention.layer_norm, layer.around_memory_attention.norm)
-    ffn, network = spec.ffn, layer.feed_forward
-    for linear, dense in ((ffn.linear_0, network.inner), (ffn.linear_1, network.outer)):
-        linear.weight, linear.bias = np.array(dense.kernel).T, np.array(dense.bias)
-    _fill_norm(ffn.layer_norm, layer.around_feed_forward.norm)
+def _layers(model: Transformer) -> dict[str, Any]:
+    """Returns the weights of all layers, and the scales of queries, by CTranslate2's names."""
+    parts: dict[str, dict[int, Array]] = defaultdict(dict)
+    scales = {}
+    for weight in layer_weights(model):
+        place = layout.place_of(weight)
+        parts[place.name][place.number] = _with_common_depth(weight, model.config)
+        if weight.part == "query":
+            scales[layout.scale_of(weight)] = model.config.key_depth**-0.5
+    joined = {name: np.concatenate([*map(of.get, sorted(of))]) for name, of in parts.items()}
+    return joined | scales
 
 
-def _fill_attention(spec: Spec, attention: MultiHeadAttention, head_depth: int) -> None:
-    def padded(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[heads·depth, ...] → the same, each head padded with zeros to the common depth."""
-        heads = rows.reshape(attention.num_heads, -1, *rows.shape[1:])
-        missing = [(0, 0), (0, head_depth - heads.shape[1]), *[(0, 0)] * (heads.ndim - 2)]
-        return np.pad(heads, missing).reshape(-1, *rows.shape[1:])
-
-    parts = [attention.query_projection, attention.key_projection, attention.value_projection]
-    # Self-attention has one matrix for Q, K and V; attention to the source one for K and V.
-    is_self = len(spec.linear) == 2
-    products = [parts] if is_self else [parts[:1], parts[1:]]
-    for linear, joined in zip(spec.linear, products, strict=False):
-        linear.weight = np.concatenate([padded(np.array(part.kernel).T) for part in joined])
-        if attention.use_bias:
-            linear.bias = np.concatenate([padded(np.array(part.bias)) for part in joined])
-    output = attention.output_projection
-    spec.linear[-1].weight = padded(np.array(output.kernel)).T
-    if attention.use_bias:
-        spec.linear[-1].bias = np.array(output.bias)
-    spec.queries_scale = attention.d_k**-0.5
+def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
+    """Returns a weight [outputs, ...], each head padded with zeros to the common depth."""
+    value, is_output = np.array(weight.variable), weight.part == "output"
+    if weight.part not in ("query", "key", "value", "output") or (is_output and value.ndim == 1):
+        return value.T
+    rows = value.T if is_output else value
+    heads = rows.reshape(*rows.shape[:-1], layer.num_heads, -1)
+    missing = max(layer.key_depth, layer.value_depth) - heads.shape[-1]
+    padded = np.pad(heads, [*[(0, 0)] * (heads.ndim - 1), (0, missing)])
+    joined = padded.reshape(*rows.shape[:-1], -1)
+    return joined if is_output else joined.T
 
 
-def _fill_norm(spec: Spec, norm: LayerNorm) -> None:
-    spec.gamma, spec.beta = np.array(norm.gamma), np.array(norm.beta)
+def _has_words(side: SubwordModel) -> bool:
+    return isinstance(side, MarianSubwords) and side.content.kind == "words"

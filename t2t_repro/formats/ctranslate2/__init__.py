@@ -1,0 +1,1 @@
+"""CTranslate2's model directories, and the packages of Argos Translate that hold them."""

@@ -1,0 +1,295 @@
+"""Reads a model directory of CTranslate2, to which models of many toolkits are converted.
+
+The log-probabilities are those of CTranslate2 in float32:
+
+- A translation begins with `decoder_start_token`, our `Transformer.start_id`; or with a zero
+  vector, our PAD.
+- PAD is a token whose row is zero, such as "<blank>"; otherwise it is one more row of zeros, whose
+  logit is too low to count.
+- Sinusoids of any kind become ours; other positions, also sinusoids in 16 bits, are learned ones.
+- Embeddings that are not multiplied by √d_model are divided by it, and not tied to the softmax.
+
+The directory says nothing of the search. Its vocabularies have pieces, and no rules of splitting:
+these are in a SentencePiece model beside it; without one, text is words between blanks.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sentencepiece import SentencePieceProcessor
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import read_at_most
+from t2t_repro.formats import imported
+from t2t_repro.formats.ctranslate2 import layout
+from t2t_repro.formats.ctranslate2.model_bin import read_model_bin
+from t2t_repro.formats.imported import Array, Ids, ImportedModel, ImportedSide, SettingsFile
+from t2t_repro.model.positional_encoding import SINUSOIDS
+from t2t_repro.model.settings import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import layer_weights, name_of
+from t2t_repro.text.marian import MarianFile
+from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
+from t2t_repro.vocabulary import PAD_ID
+
+_NO_PAD, _NO_EOS, _NO_UNK = -1, -2, -3
+_ADDED_ROWS = 3
+"""Rows of zeros after a table's own, for special tokens that it lacks."""
+
+_ARGOS_SEARCH = {
+    "BeamSearch.beam_size": 4, "BeamSearch.length_penalty": 0.2,
+    "BeamSearch.penalty": "@power_penalty",
+}  # fmt: skip
+
+_LANGUAGE = re.compile("^(?:__([a-z]+)__|([a-z]{3}_[A-Z][a-z]{3}))$")
+"""The code of a language in M2M-100 and NLLB; here it is `>>de<<`, as in Marian's models."""
+
+_ROUNDING = 1e-6
+"""The most by which sinusoids in float32 differ at position 1; the angle's error grows with it."""
+
+_WITHOUT_EFFECT = {
+    "decoder/alibi_use_positive_positions", "decoder/alignment_heads", "decoder/scale_alibi",
+    "encoder/embeddings_merge",
+}  # fmt: skip
+"""Scalars that say something, and change no score of a model that we can be."""
+
+
+@np.errstate(all="ignore")  # What is not a number is refused at the end.
+def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedModel:
+    """Reads a directory with model.bin, config.json and vocabularies.
+
+    Args:
+        folder: the directory; in a package of Argos Translate metadata.json lies beside it.
+        splitters: SentencePiece models of source and target, or one for both; by default those in
+            the folder, or a package's.
+
+    Raises:
+        UserError: a file is missing or damaged, the files do not belong together, or the model is
+            not one that `Transformer` can be.
+    """
+    file, config = _ModelBin(folder / layout.MODEL), SettingsFile(folder / layout.CONFIG)
+    for name in ("add_source_bos", "multi_query_attention", "quantization_type"):
+        config.require(name)
+    search: dict[str, object] = {}
+    if is_package := (metadata := folder.with_name("metadata.json")).exists():
+        (package := SettingsFile(metadata)).require("type", "translate")
+        package.require("target_prefix")
+        search |= _ARGOS_SEARCH
+    paths = splitters or _find_splitters(metadata.parent if is_package else folder)
+    models = [imported.read_file(path, _read_splitter) for path in paths] or [b""]
+    source = _read_side("source", folder, config, file.table(layout.SOURCE), models[0])
+    target_table = file.table(layout.TARGET)
+    target = _read_side("target", folder, config, target_table, models[-1])
+    tables = _tables(file, source.ids, target.ids)
+    arguments = _arguments(file, config, tables) | _positions(file, tables)
+    arguments["start_id"] = _start_id(file, config, target, target_table)
+    file.check_size(arguments)
+    if (layer := file.scalars.value("decoder/alignment_layer", -1)) >= 0:
+        search["Aligner.layer"] = layer + 1
+    model = Transformer(**arguments)
+    model.build()
+    _assign(model, file, tables)
+    config.warn({"bos_token"})
+    decoding = imported.decoding_bindings("a model of CTranslate2", search)
+    return ImportedModel(model, imported.ImportedText(source, target), decoding, layout.MODEL)
+
+
+class _ModelBin(imported.WeightsFile):
+    """The variables of a model.bin.
+
+    Attributes:
+        scalars: those without axes, such as the number of heads.
+        d_model: of the model.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, read_model_bin)
+        scalars = {name: array.item() for name, array in self.arrays.items() if not array.ndim}
+        self.scalars = SettingsFile(path, lambda _: scalars)
+        self.d_model = np.shape(self.arrays.get(layout.SOURCE, [[]]))[-1]
+
+    def table(self, name: str) -> Array:
+        """Returns a matrix with d_model columns, and any number of rows."""
+        return self.value(name, (len(self.arrays.get(name, ())), self.d_model))
+
+
+def _find_splitters(folder: Path) -> list[Path]:
+    """Finds the SentencePiece models of source and target; none where text is words."""
+    found = sorted({*folder.glob("*.spm"), *folder.glob("*.model")})
+    names = [path.name for path in found]
+    are_sides = all(name.startswith(("source", "target")) for name in names)
+    if "bpe.model" in names or len(found) > 1 + are_sides:
+        raise UserError(
+            f"{folder} has {', '.join(names)}, expected one SentencePiece model, or one each for "
+            "source and target: give what splits text as --sentencepiece. Models with Moses's "
+            "tokenizer and BPE (bpe.model) cannot be imported."
+        )
+    return found
+
+
+def _read_splitter(path: Path) -> bytes:
+    content: bytes = SentencePieceProcessor(model_file=str(path)).serialized_model_proto()
+    return content
+
+
+def _read_side(
+    side: str, folder: Path, config: SettingsFile, table: Array, splitter: bytes
+) -> ImportedSide:
+    """Returns all rows of a side, in our order, and what splits its text."""
+    names = [f"{of}_vocabulary.{end}" for of in ("shared", side) for end in ("json", "txt")]
+    path = next((path for name in names if (path := folder / name).exists()), folder / names[0])
+    tokens = imported.read_file(path, _read_tokens)
+    # Of equal tokens, the first one counts.
+    numbers = {token: number for number, token in reversed([*enumerate(tokens)])}
+    eos_token, unk_token = config.value("eos_token", "</s>"), config.value("unk_token", "<unk>")
+    eos, unk = numbers.get(eos_token, _NO_EOS), numbers.get(unk_token, _NO_UNK)
+    needs_eos = side == "target" or config.value("add_source_eos", False)
+    if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
+        raise UserError(
+            f"{path} has {len(tokens)} tokens, expected {len(table)}, as the model has, with "
+            f"{eos_token} and {unk_token} among them: give the files of one model."
+        )
+    may_be_pad = map(numbers.get, ("<pad>", "<blank>", config.value("decoder_start_token")))
+    pads = [n for n in may_be_pad if n not in (None, eos, unk) and not table[n].any()]
+    pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in numbers.items()}
+    pieces |= {_NO_PAD: "<pad -1>", _NO_EOS: eos_token, _NO_UNK: unk_token}
+    kind = MarianFile(splitter, [], kind="pieces" if splitter else "words")
+    return ImportedSide.in_our_order(kind, pieces, [[*pads, _NO_PAD][0], eos, unk], len(tokens))
+
+
+def _read_tokens(path: Path) -> list[str]:
+    text = read_at_most(path, MAX_FILE_BYTES).decode()
+    is_json = path.suffix == ".json"
+    return [*map(str, json.loads(text) if is_json else text.removesuffix("\n").split("\n"))]
+
+
+def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:
+    """Returns our id of the token with which a translation begins."""
+    token, pieces = config.value("decoder_start_token"), target.file.pieces
+    if token not in pieces:
+        raise config.refused("decoder_start_token", "a token of the target's vocabulary")
+    start: int = pieces.index(token)
+    is_zero = file.scalars.value("decoder/start_from_zero_embedding", 0)
+    return start if not is_zero and table[target.ids[start]].any() else PAD_ID
+
+
+def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
+    """Returns the tables in our order, by our names of weights; tied ones once."""
+
+    def ordered(table: Array, ids: Ids, fill: float = 0.0) -> Array:
+        added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)
+        return np.concatenate([table, added])[ids]
+
+    of_source = ordered(file.table(layout.SOURCE), source) * _scale(file, "encoder")
+    of_target = ordered(file.table(layout.TARGET), target) * _scale(file, "decoder")
+    softmax = ordered(file.table(layout.SOFTMAX), target)
+    tables = {"embedding/table": of_target}
+    # PAD's row is not looked up.
+    if not np.array_equal(source, target) or not np.array_equal(of_source[1:], of_target[1:]):
+        tables["source_embedding/table"] = of_source
+    is_tied = np.array_equal(softmax[1:], of_target[1:])
+    tables["embedding/table" if is_tied else "softmax/table"] = softmax
+    if layout.LOGITS_BIAS in file.arrays or target.min() < 0:
+        rows = len(file.arrays[layout.TARGET])
+        file.arrays.setdefault(layout.LOGITS_BIAS, np.zeros(rows))
+        bias = file.value(layout.LOGITS_BIAS, (rows,))
+        tables["logits_bias"] = ordered(bias, target, imported.NEVER)
+    return tables
+
+
+def _scale(file: _ModelBin, stack: str) -> float:
+    """Returns by what the rows of an embedding are multiplied, in units of √d_model."""
+    value, usual = file.scalars.value(f"{stack}/scale_embeddings"), np.float32(file.d_model**0.5)
+    if not isinstance(value, float):  # A flag, or missing.
+        value = 1.0 if value == 0 else usual
+    return float(np.float32(value) / usual)
+
+
+def _arguments(
+    file: _ModelBin, config: SettingsFile, tables: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Returns the arguments of the `Transformer`, but for its positions and its first id."""
+    common: dict[str, Any] = {"num_heads": 8, "head_dim": None, "activation": 0, "pre_norm": 1}
+    for part in common:
+        names = [name for name in file.scalars.values if name.endswith(f"/{part}")]
+        for name in names:
+            common[part] = file.scalars.values[names[0]]
+            file.scalars.require(name, common[part])
+    source = tables.get("source_embedding/table")
+    activations = {number: name for name, number in layout.ACTIVATIONS.items()}
+    layers = LayerConfig(
+        file.d_model,
+        d_ff=len(file.table("encoder/layer_0/ffn/linear_0/weight")),
+        num_heads=common["num_heads"],
+        d_k=common["head_dim"],
+        d_v=common["head_dim"],
+        normalization="pre" if common["pre_norm"] else "post",
+        activation=file.scalars.one_of("encoder/activation", activations, 0),
+        # As CTranslate2 has it by default.
+        norm_epsilon=config.value("layer_norm_epsilon", 1e-5),
+        attention_biases=any(re.search(r"attention/linear_./bias$", name) for name in file.arrays),
+    )
+    return {
+        "vocab_size": len(tables["embedding/table"]),
+        "source_vocab_size": None if source is None else len(source),
+        "num_layers": _depth(file, "encoder"),
+        "num_decoder_layers": _depth(file, "decoder"),
+        "config": layers,
+        "tied_embeddings": imported.TIED[source is None, "softmax/table" not in tables],
+        "logits_bias": "logits_bias" in tables,
+        "source_eos": config.value("add_source_eos", False),
+    }
+
+
+def _depth(file: _ModelBin, stack: str) -> int:
+    """Returns the number of layers of a stack."""
+    matches = (re.match(rf"{stack}/layer_\d+/", name) for name in file.arrays)
+    return len({match[0] for match in matches if match})
+
+
+def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
+    """Returns the arguments for the positions; learned ones are added to the tables."""
+    if not layout.POSITIONS.keys() & file.arrays.keys():
+        # CTranslate2 computes OpenNMT-tf's.
+        return {"positional_encoding": "concatenated", "first_position": 1}
+    stored = {ours: file.table(name) for name, ours in layout.POSITIONS.items()}
+    length = min(map(len, stored.values()))
+    for kind, first in product(SINUSOIDS, range(3)):
+        places = np.arange(first, first + length)
+        errors = [abs(t[:length] - SINUSOIDS[kind](places, file.d_model)) for t in stored.values()]
+        if (np.max(errors, axis=(0, 2)) <= _ROUNDING * (10 + places)).all():
+            return {"positional_encoding": kind, "first_position": first}
+    tables |= {ours: table[:length] for ours, table in stored.items()}
+    return {"positional_encoding": "learned", "max_length": length}
+
+
+def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) -> None:
+    """Gives a model all of its weights."""
+    for variable in model.trainable_variables:
+        if (table := tables.get(name_of(variable))) is not None:
+            variable.assign(table)
+    known = {layout.SOURCE, layout.TARGET, layout.SOFTMAX, layout.LOGITS_BIAS, *layout.POSITIONS}
+    for weight in layer_weights(model):
+        place, (rows, *columns) = layout.place_of(weight), weight.variable.shape[::-1]
+        known.add(place.name)
+        shape = rows * place.parts, *columns
+        # Some toolkits have biases in some matrices only.
+        is_missing = weight.kind == "bias" and place.name not in file.arrays
+        joined = np.zeros(shape, np.float32) if is_missing else file.value(place.name, shape)
+        value = joined[rows * place.number : rows * (place.number + 1)]
+        if weight.part == "query":
+            usual = model.config.key_depth**-0.5
+            scale = file.scalars.value(layout.scale_of(weight), usual)
+            value = value * (np.float32(scale) / np.float32(usual))
+        weight.variable.assign(value.T)
+    file.check_names({*known, *file.scalars.values})
+    # Other scalars must say nothing.
+    for name in file.scalars.values.keys() - file.scalars.known - _WITHOUT_EFFECT:
+        file.scalars.require(name)
+    if not all(np.isfinite(weight).all() for weight in model.get_weights()):
+        raise UserError(f"{file.path} has weights that are not numbers: copy it again.")

@@ -1,0 +1,55 @@
+r"""Makes a model directory of a model of CTranslate2, or of an Argos package.
+
+    python -m t2t_repro.import_ctranslate2 --model=ende_ctranslate2 --model_dir=runs/ende/model
+    python -m t2t_repro.import_ctranslate2 --model=translate-en_de-1_0.argosmodel \
+        --model_dir=runs/argos/model
+
+--model is one of these:
+- a directory with model.bin, config.json and vocabularies, to which CTranslate2 converts models of
+  OpenNMT-py, OpenNMT-tf, fairseq, Marian and transformers;
+- a package of Argos Translate, or the directory of an installed one;
+- an archive (.zip, .tar.gz) of one of these.
+
+Text is split by the SentencePiece model beside it, or by --sentencepiece. Without one it is words
+between blanks.
+
+The directory is like that of a training run: translate, evaluate, trainer and export take it. The
+search is the default one, that of a package Argos's.
+"""
+
+import os
+from pathlib import Path
+
+from absl import flags, logging
+
+from t2t_repro.command_line.flags import check_new, define_path, define_paths
+from t2t_repro.command_line.program import import_tensorflow, run
+from t2t_repro.files import whole_directory
+
+FLAGS = flags.FLAGS
+
+
+def main() -> None:
+    """Imports what the flags name."""
+    check_new("model_dir")
+    place, splitters = Path(FLAGS.model), [Path(name) for name in FLAGS.sentencepiece]
+    import_tensorflow()
+    from t2t_repro.formats.ctranslate2.model import read_ctranslate2
+    from t2t_repro.formats.imported import model_files, write_imported
+
+    with whole_directory(Path(FLAGS.model_dir)) as partial, model_files(place) as folder:
+        model = read_ctranslate2(folder, splitters)
+        write_imported(partial, model, os.path.abspath(place), None)
+    logging.info(f"imported {place} into {FLAGS.model_dir}")
+
+
+def cli() -> None:
+    """Runs the command."""
+    define_path("model", "A directory with model.bin, or an .argosmodel file.", is_required=True)
+    define_path("model_dir", "The directory to make.", is_required=True)
+    define_paths("sentencepiece", "What splits text; or twice, of source and target.")
+    run(main)
+
+
+if __name__ == "__main__":
+    cli()

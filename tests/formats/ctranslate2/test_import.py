@@ -1,0 +1,230 @@
+"""What we make of CTranslate2's model directories, against CTranslate2 itself."""
+
+import json
+import random
+import struct
+
+import numpy as np
+import pytest
+import sentencepiece
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+
+from t2t_repro.decoding.loading import load_translator  # noqa: E402
+from t2t_repro.decoding.translator import Translator  # noqa: E402
+from t2t_repro.errors import UserError  # noqa: E402
+from t2t_repro.formats.ctranslate2.export import write_ctranslate2_model  # noqa: E402
+from t2t_repro.formats.ctranslate2.model import read_ctranslate2  # noqa: E402
+from t2t_repro.formats.imported import write_imported  # noqa: E402
+from t2t_repro.runs.weights import named_values  # noqa: E402
+from t2t_repro.text.subword_model import shared  # noqa: E402
+from tests.commands import outcomes_of  # noqa: E402
+from tests.formats.ctranslate2.directory import FAMILIES, WORDS, set_config, write  # noqa: E402
+from tests.formats.ctranslate2.test_export import SIZES, model_of  # noqa: E402
+
+SOURCES = ["w3 w4 w9", "w20 w21 unheard", "w5 w6 w7"]
+TARGETS = ["w1 w2", "w29 w28 w27 w1 w1", "w12"]
+LIMIT = 12
+
+
+def import_it(folder, **given):
+    """Imports a directory as the command does, and loads what it writes."""
+    ours = folder.with_name("ours")
+    write_imported(ours, read_ctranslate2(folder), "theirs", None)
+    params = ["BeamSearch.length_penalty = 0.0", f"Translator.max_extra_length = {LIMIT - 4}"]
+    return load_translator(ours, [*params, *(f"{name} = {value}" for name, value in given.items())])
+
+
+def split(lines):
+    return [line.split() for line in lines]
+
+
+def assert_same_scores(ours, engine):
+    found = engine.score_batch(split(SOURCES), split(TARGETS))
+    for score, expected in zip(ours.score(SOURCES, TARGETS), found, strict=True):
+        np.testing.assert_allclose(score.log_probabilities, expected.log_probs, atol=1e-4)
+
+
+@pytest.fixture(params=FAMILIES)
+def theirs(request, tmp_path):
+    """A directory, and CTranslate2's translator of it."""
+    return tmp_path / "theirs", write(tmp_path / "theirs", request.param)
+
+
+def test_scores_and_greedy_translations_are_theirs_and_so_they_are_again(theirs):
+    folder, engine = theirs
+    ours = import_it(folder, **{"BeamSearch.beam_size": 1})
+    assert_same_scores(ours, engine)
+    options = {"beam_size": 1, "min_decoding_length": 0, "max_decoding_length": LIMIT}
+    found = engine.translate_batch(split(SOURCES), **options)
+    texts = [one.text for (one,) in ours.translate(SOURCES)]
+    pieces = ours.subwords.target.pieces()
+    assert texts == [
+        " ".join(token for token in one.hypotheses[0] if token != pieces[0]) for one in found
+    ]
+    # Written back, as after fine-tuning.
+    write_ctranslate2_model(ours, "float32", folder.with_name("back"))
+    back = ctranslate2.Translator(str(folder.with_name("back")), intra_threads=1)
+    for one, other in zip(
+        engine.score_batch(split(SOURCES), split(TARGETS)),
+        back.score_batch(split(SOURCES), split(TARGETS)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-4)
+
+
+def test_the_command_writes_a_model_directory_or_nothing(tmp_path):
+    write(tmp_path / "theirs", "OpenNMT-py")
+    flags = ["--model=theirs", "--model_dir=ours"], ["--model=ours", "--model_dir=none"]
+    done, refused = outcomes_of([("import_ctranslate2", of, "") for of in flags], tmp_path)
+    assert done.status == 0, done.err
+    assert load_translator(tmp_path / "ours").model.settings.start_id
+    assert (refused.status, refused.err.count("error:")) == (2, 1)
+    assert "model.bin" in refused.err
+    assert {path.name for path in tmp_path.iterdir()} == {"theirs", "ours"}
+
+
+def test_codes_of_languages_are_words_of_both_sides(tmp_path):
+    words = ["__en__", "__de__", "fra_Latn", *WORDS]
+    engine = write(tmp_path / "theirs", "fairseq", words=words)
+    (found,) = engine.score_batch([["__en__", "w3"]], [["__de__", "w4"]])
+    ours = import_it(tmp_path / "theirs")
+    (score,) = ours.score([">>en<< w3"], [">>de<< w4"])
+    np.testing.assert_allclose(score.log_probabilities, found.log_probs, atol=1e-4)
+    assert ours.model.settings.first_position == 2
+    assert ours.tags.languages == {"en": ">>en<<", "de": ">>de<<", "fra_Latn": ">>fra_Latn<<"}
+
+
+def test_beams_are_theirs_or_more_probable(tmp_path):
+    # Some translations end.
+    engine = write(tmp_path / "theirs", "OPUS-MT", end=3.0)
+    ours = import_it(tmp_path / "theirs", **{"BeamSearch.beam_size": 4})
+    options = {"length_penalty": 0, "min_decoding_length": 0, "max_decoding_length": LIMIT}
+    found = engine.translate_batch(split(SOURCES), beam_size=4, return_scores=True, **options)
+    same = 0
+    for (best, *_), expected in zip(ours.translate(SOURCES), found, strict=True):
+        if best.text == " ".join(expected.hypotheses[0]):
+            assert best.score == pytest.approx(expected.scores[0], abs=1e-4)
+            same += 1
+        assert best.score > expected.scores[0] - 1e-4
+    assert same > 1
+
+
+@pytest.mark.parametrize("weights", ["int8", "int16", "float16", "bfloat16"])
+def test_weights_of_fewer_bits_are_what_ctranslate2_makes_of_them(weights, tmp_path):
+    engine = write(tmp_path / "theirs", "fairseq", weights)
+    assert_same_scores(import_it(tmp_path / "theirs"), engine)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_our_own_models_come_back_bit_for_bit(sizes, subwords, tmp_path):
+    model = model_of(subwords, **SIZES[sizes])
+    write_ctranslate2_model(Translator([model], shared(subwords)), "float32", tmp_path / "theirs")
+    ours = import_it(tmp_path / "theirs")
+    before, after = named_values(model), named_values(ours.model)
+    assert before.keys() == after.keys()
+    layer = model.config
+    for name, value in before.items():
+        is_padded = layer.key_depth != layer.value_depth and "_attention/" in name
+        if name in ("embedding/table", "source_embedding/table"):
+            value, after[name] = value[1:], after[name][1:]  # PAD's row is not exported.
+        if not is_padded:
+            np.testing.assert_array_equal(value, after[name])
+    lines = ["the red bird", "a tree, a house", "🙂"]
+    assert ours.subwords.source.encode(lines) == subwords.encode(lines)
+    assert ours.score(lines, lines)[0].log_probability == pytest.approx(
+        Translator([model], shared(subwords)).score(lines, lines)[0].log_probability, abs=1e-4
+    )
+
+
+def test_text_is_split_by_the_sentencepiece_model_beside(tmp_path):
+    write(tmp_path / "theirs", "OpenNMT-py", words=["▁", "▁w", "w", "▁a", "b", *WORDS[5:]])
+    with (tmp_path / "theirs" / "sentencepiece.model").open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a b w w", "w b a"]),
+            model_writer=file,
+            hard_vocab_limit=False,
+            vocab_size=9,
+            model_type="char",
+        )
+    ours = import_it(tmp_path / "theirs").subwords
+    (ids,) = ours.source.encode(["w b q"])
+    names = ours.source.pieces()
+    assert [names[one] for one in ids] == ["▁", "w", "▁", "b", "▁", "<unk>", "</s>"]
+    assert ours.target.decode(ids) == "w b  ⁇ "
+
+
+def test_lines_are_a_vocabulary_and_a_layer_aligns(tmp_path):
+    write(tmp_path, "OPUS-MT", spec={"num_layers": 2, "alignment_layer": 0, "pre_norm": False})
+    path = tmp_path / "shared_vocabulary.json"
+    before = read_ctranslate2(tmp_path).text.source.file.pieces
+    lines = "".join(f"{token}\n" for token in json.loads(path.read_text()))
+    path.with_suffix(".txt").write_text(lines)
+    path.unlink()
+    after = read_ctranslate2(tmp_path)
+    assert after.text.source.file.pieces == before
+    assert "Aligner.layer = 1\n" in after.decoding
+    assert after.model.positional_encoding.kind == "halves"
+
+
+def change(folder, old, new):
+    """Changes bytes of model.bin."""
+    content = (folder / "model.bin").read_bytes()
+    assert old in content
+    (folder / "model.bin").write_bytes(content.replace(old, new, 1))
+
+
+def rebuilt(folder, **spec):
+    write(folder, "OPUS-MT", spec={"num_layers": 1, **spec})
+
+
+BAD = {
+    "another version": lambda f: change(f, struct.pack("<I", 6), struct.pack("<I", 5)),
+    "another specification": lambda f: change(f, b"TransformerSpec\0", b"WhisperSpec1234\0"),
+    "another revision": lambda f: change(f, b"Spec\0\7", b"Spec\0\10"),
+    "a name without an end": lambda f: change(f, b"layer_norm/beta\0", b"layer_norm/betaa"),
+    "a name that goes on": lambda f: change(f, b"layer_norm/beta\0", b"layer_no\0m/beta\0"),
+    "sizes that overflow": lambda f: change(
+        f, struct.pack("<BII", 2, 32, 16), struct.pack("<BII", 2, 2**31 + 32, 2**31 + 16)
+    ),
+    "no scale": lambda f: change(f, b"linear_0/weight_scale", b"linear_0/weight_stale"),
+    "two names": lambda f: change(f, b"layer_norm/beta\0", b"layer_norm/gamma"[:15] + b"\0"),
+    "cut": lambda f: (f / "model.bin").write_bytes((f / "model.bin").read_bytes()[:-9]),
+    "empty": lambda f: (f / "model.bin").write_bytes(b""),
+    "not there": lambda f: (f / "model.bin").unlink(),
+    "another norm": lambda f: rebuilt(f, layernorm_embedding=True),
+    "a gate": lambda f: rebuilt(f, ffn_glu=True),
+    "another gelu": lambda f: rebuilt(f, activation=1),
+    "the source begins": lambda f: set_config(f, add_source_bos=True),
+    "the user gives the first token": lambda f: set_config(f, decoder_start_token=None),
+    "tokens that are no list": lambda f: (f / "shared_vocabulary.json").write_text("{}"),
+    "tokens without end": lambda f: (f / "shared_vocabulary.json").write_text("[" * 10**5),
+    "too few tokens": lambda f: (f / "shared_vocabulary.json").write_text('["<unk>", "</s>"]'),
+    "BPE": lambda f: (f / "bpe.model").write_text("#version: 0.2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_files_are_a_line(what, tmp_path):
+    write(tmp_path / "theirs", "OPUS-MT", "int8")
+    BAD[what](tmp_path / "theirs")
+    with pytest.raises(UserError, match=r"expected|copy"):
+        read_ctranslate2(tmp_path / "theirs")
+
+
+def test_flipped_bytes_are_finite_weights_or_a_line(tmp_path):
+    write(tmp_path / "theirs", "OpenNMT-py", "int8")
+    path, rng = tmp_path / "theirs" / "model.bin", random.Random(3)
+    whole = path.read_bytes()
+    places = [n for n in range(len(whole)) if whole[max(n - 30, 0) : n + 30].count(b"/") > 1]
+    for _ in range(40):
+        flipped = bytearray(whole)
+        flipped[rng.choice([rng.choice(places), rng.randrange(len(whole))])] ^= 1 << rng.randrange(
+            8
+        )
+        path.write_bytes(flipped)
+        try:
+            weights = read_ctranslate2(tmp_path / "theirs").model.get_weights()
+        except UserError:
+            continue
+        assert all(np.isfinite(weight).all() for weight in weights)
