@@ -9,51 +9,38 @@ import numpy as np
 import tensorflow as tf
 from ctranslate2.specs import TransformerSpec
 from ctranslate2.specs.common_spec import Activation
-from ctranslate2.specs.model_spec import OPTIONAL, NumpyVariable, index_spec
+from ctranslate2.specs.model_spec import NumpyVariable, index_spec
 
 from t2t_repro.model.positional_encoding import SINUSOIDS
 
 D_MODEL, D_FF, HEADS, POSITIONS = 16, 24, 4, 40
 WORDS = [f"w{number}" for number in range(30)]
 
+_ENDS = {"decoder_start_token": "</s>", "add_source_eos": True}
 FAMILIES: dict[str, dict[str, Any]] = {
     "OpenNMT-py": {
-        "spec": {"num_layers": (2, 1)},
-        "special": ["<unk>", "<blank>", "<s>", "</s>"],
-        "positions": ("interleaved", 0),
-        "projection_bias": True,
-        "attention_bias": False,
+        "spec": {"num_layers": (2, 1)}, "special": ["<unk>", "<blank>", "<s>", "</s>"],
+        "positions": ("interleaved", 0), "projection_bias": True, "attention_bias": False,
     },
     "OpenNMT-tf": {
         "spec": {"num_layers": 1, "pre_norm": False, "activation": Activation.SWISH},
-        "special": ["<blank>", "<s>", "</s>"],
-        "unknown_last": True,
-        "source_lacks": 5,
+        "special": ["<blank>", "<s>", "</s>"], "unknown_last": True, "source_lacks": 5,
     },
     "fairseq": {
-        "spec": {"num_layers": 1, "pre_norm": False},
-        "special": ["<s>", "<blank>", "</s>", "<unk>"],
-        "config": {"decoder_start_token": "</s>", "add_source_eos": True},
-        "positions": ("concatenated", 2),
-        "tied": True,
+        "spec": {"num_layers": 1, "pre_norm": False}, "config": _ENDS, "tied": True,
+        "special": ["<s>", "<blank>", "</s>", "<unk>"], "positions": ("concatenated", 2),
     },
     "OPUS-MT": {
         "spec": {"num_layers": 1, "pre_norm": False, "activation": Activation.SWISH},
-        "special": ["</s>", "<unk>"],
-        "config": {"decoder_start_token": "</s>", "add_source_eos": True},
-        "zero_start": True,
-        "positions": ("halves", 0),
-        "projection_bias": True,
-        "tied": True,
+        "special": ["</s>", "<unk>"], "config": _ENDS, "zero_start": True, "tied": True,
+        "positions": ("halves", 0), "projection_bias": True,
     },
     "learned positions, plain embeddings": {
-        "spec": {"num_layers": 1, "activation": Activation.GELU},
+        "spec": {"num_layers": 1, "activation": Activation.GELU}, "scale": 1.0, "tied": True,
         "special": ["<s>", "<pad>", "</s>", "<unk>"],
         "config": {"layer_norm_epsilon": 1e-3, "add_source_eos": True},
-        "scale": 1.0,
-        "tied": True,
     },
-}
+}  # fmt: skip
 """What converters set; see `write`."""
 
 
@@ -85,14 +72,9 @@ def spec_of(given: dict[str, Any]) -> TransformerSpec:
     rng = np.random.default_rng(7)
     sizes = {"activation": Activation.RELU, **given["spec"]}
     spec = TransformerSpec.from_config(num_heads=HEADS, **sizes)
-    tokens = [
-        *given["special"],
-        *given.get("words", WORDS),
-        *["<unk>"] * given.get("unknown_last", False),
-    ]
-    source = tokens[given.get("source_lacks", 0) :]
-    if given.get("source_lacks"):
-        source = [*given["special"], *source[3:]]
+    special, words = given["special"], given.get("words", WORDS)
+    last = ["<unk>"] * given.get("unknown_last", False)
+    tokens, source = ([*special, *words[of:], *last] for of in (0, given.get("source_lacks", 0)))
     for name, value in vars(spec.config).items():
         setattr(spec.config, name, given.get("config", {}).get(name, value))
     spec.register_source_vocabulary(source)
@@ -132,8 +114,7 @@ def _fill(spec: TransformerSpec, rng: np.random.Generator, attention_bias: bool)
         scope, _, attribute = name.rpartition("/")
         part = index_spec(spec, scope)
         if attribute in ("gamma", "beta"):
-            mean = float(attribute == "gamma")
-            value = rng.normal(mean, 0.2, D_MODEL)
+            value = rng.normal(float(attribute == "gamma"), 0.2, D_MODEL)
         else:
             inside = D_FF if scope.endswith("ffn/linear_1") else D_MODEL
             joined = {"self_attention/linear_0": 3, "/attention/linear_1": 2}
@@ -146,7 +127,6 @@ def _fill(spec: TransformerSpec, rng: np.random.Generator, attention_bias: bool)
 
 
 def set_config(folder: Path, **changed: Any) -> None:
-    """Changes fields of config.json; those with `OPTIONAL` are removed."""
+    """Changes fields of config.json."""
     path = folder / "config.json"
-    config = json.loads(path.read_text()) | changed
-    path.write_text(json.dumps({k: v for k, v in config.items() if v != OPTIONAL}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))

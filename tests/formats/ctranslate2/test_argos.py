@@ -31,14 +31,11 @@ def package(translator, tmp_path_factory):
 def test_a_package_is_as_argos_translate_has_them(package):
     assert [*package.parent.iterdir()] == [package]
     assert package.name == "translate-en_de-1_2.argosmodel"
-    root = "translate-en_de-1_2/"
     with zipfile.ZipFile(package) as archive:
-        names = {name for name in archive.namelist() if not name.endswith("/")}
-        metadata = json.loads(archive.read(f"{root}metadata.json"))
-    own = {f"{root}{name}" for name in ("metadata.json", "README.md", "sentencepiece.model")}
-    assert names - own == {
-        f"{root}model/{name}" for name in ("model.bin", "config.json", "shared_vocabulary.json")
-    }
+        names = {name.partition("/")[2] for name in archive.namelist() if name[-1] != "/"}
+        metadata = json.loads(archive.read("translate-en_de-1_2/metadata.json"))
+    of_model = {f"model/{x}" for x in ("model.bin", "config.json", "shared_vocabulary.json")}
+    assert names == of_model | {"metadata.json", "README.md", "sentencepiece.model"}
     assert (metadata["from_name"], metadata["to_code"]) == ("English", "de")
 
 

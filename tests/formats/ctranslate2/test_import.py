@@ -1,12 +1,14 @@
 """What we make of CTranslate2's model directories, against CTranslate2 itself."""
 
+import contextlib
 import json
 import random
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
-import sentencepiece
+from sentencepiece import SentencePieceTrainer
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -36,7 +38,7 @@ def import_it(folder, **given):
 
 
 def split(lines):
-    return [line.split() for line in lines]
+    return [*map(str.split, lines)]
 
 
 def assert_same_scores(ours, engine):
@@ -45,32 +47,19 @@ def assert_same_scores(ours, engine):
         np.testing.assert_allclose(score.log_probabilities, expected.log_probs, atol=1e-4)
 
 
-@pytest.fixture(params=FAMILIES)
-def theirs(request, tmp_path):
-    """A directory, and CTranslate2's translator of it."""
-    return tmp_path / "theirs", write(tmp_path / "theirs", request.param)
-
-
-def test_scores_and_greedy_translations_are_theirs_and_so_they_are_again(theirs):
-    folder, engine = theirs
-    ours = import_it(folder, **{"BeamSearch.beam_size": 1})
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_and_greedy_translations_are_theirs_and_so_they_are_again(family, tmp_path):
+    engine = write(tmp_path / "theirs", family)
+    ours = import_it(tmp_path / "theirs", **{"BeamSearch.beam_size": 1})
     assert_same_scores(ours, engine)
     options = {"beam_size": 1, "min_decoding_length": 0, "max_decoding_length": LIMIT}
     found = engine.translate_batch(split(SOURCES), **options)
-    texts = [one.text for (one,) in ours.translate(SOURCES)]
-    pieces = ours.subwords.target.pieces()
-    assert texts == [
-        " ".join(token for token in one.hypotheses[0] if token != pieces[0]) for one in found
-    ]
+    pad = ours.subwords.target.pieces()[0]
+    for (one,), other in zip(ours.translate(SOURCES), found, strict=True):
+        assert one.text.split() == [token for token in other.hypotheses[0] if token != pad]
     # Written back, as after fine-tuning.
-    write_ctranslate2_model(ours, "float32", folder.with_name("back"))
-    back = ctranslate2.Translator(str(folder.with_name("back")), intra_threads=1)
-    for one, other in zip(
-        engine.score_batch(split(SOURCES), split(TARGETS)),
-        back.score_batch(split(SOURCES), split(TARGETS)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-4)
+    write_ctranslate2_model(ours, "float32", tmp_path / "back")
+    assert_same_scores(ours, ctranslate2.Translator(str(tmp_path / "back"), intra_threads=1))
 
 
 def test_the_command_writes_a_model_directory_or_nothing(tmp_path):
@@ -101,13 +90,11 @@ def test_beams_are_theirs_or_more_probable(tmp_path):
     ours = import_it(tmp_path / "theirs", **{"BeamSearch.beam_size": 4})
     options = {"length_penalty": 0, "min_decoding_length": 0, "max_decoding_length": LIMIT}
     found = engine.translate_batch(split(SOURCES), beam_size=4, return_scores=True, **options)
-    same = 0
-    for (best, *_), expected in zip(ours.translate(SOURCES), found, strict=True):
-        if best.text == " ".join(expected.hypotheses[0]):
-            assert best.score == pytest.approx(expected.scores[0], abs=1e-4)
-            same += 1
-        assert best.score > expected.scores[0] - 1e-4
-    assert same > 1
+    pairs = [*zip((best for best, *_ in ours.translate(SOURCES)), found, strict=True)]
+    assert all(best.score > expected.scores[0] - 1e-4 for best, expected in pairs)
+    same = [pair for pair in pairs if pair[0].text == " ".join(pair[1].hypotheses[0])]
+    assert all(best.score < expected.scores[0] + 1e-4 for best, expected in same)
+    assert len(same) > 1
 
 
 @pytest.mark.parametrize("weights", ["int8", "int16", "float16", "bfloat16"])
@@ -118,39 +105,30 @@ def test_weights_of_fewer_bits_are_what_ctranslate2_makes_of_them(weights, tmp_p
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_our_own_models_come_back_bit_for_bit(sizes, subwords, tmp_path):
-    model = model_of(subwords, **SIZES[sizes])
-    write_ctranslate2_model(Translator([model], shared(subwords)), "float32", tmp_path / "theirs")
+    translator = Translator([model := model_of(subwords, **SIZES[sizes])], shared(subwords))
+    write_ctranslate2_model(translator, "float32", tmp_path / "theirs")
     ours = import_it(tmp_path / "theirs")
-    before, after = named_values(model), named_values(ours.model)
+    before, after, layer = named_values(model), named_values(ours.model), model.config
     assert before.keys() == after.keys()
-    layer = model.config
     for name, value in before.items():
-        is_padded = layer.key_depth != layer.value_depth and "_attention/" in name
-        if name in ("embedding/table", "source_embedding/table"):
-            value, after[name] = value[1:], after[name][1:]  # PAD's row is not exported.
-        if not is_padded:
-            np.testing.assert_array_equal(value, after[name])
+        first = name in ("embedding/table", "source_embedding/table")  # PAD's is not exported.
+        if layer.key_depth == layer.value_depth or "_attention/" not in name:
+            np.testing.assert_array_equal(value[first:], after[name][first:])
     lines = ["the red bird", "a tree, a house", "🙂"]
     assert ours.subwords.source.encode(lines) == subwords.encode(lines)
-    assert ours.score(lines, lines)[0].log_probability == pytest.approx(
-        Translator([model], shared(subwords)).score(lines, lines)[0].log_probability, abs=1e-4
-    )
+    one, other = (of.score(lines, lines)[0].log_probability for of in (ours, translator))
+    assert one == pytest.approx(other, abs=1e-4)
 
 
 def test_text_is_split_by_the_sentencepiece_model_beside(tmp_path):
     write(tmp_path / "theirs", "OpenNMT-py", words=["▁", "▁w", "w", "▁a", "b", *WORDS[5:]])
     with (tmp_path / "theirs" / "sentencepiece.model").open("wb") as file:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(["a b w w", "w b a"]),
-            model_writer=file,
-            hard_vocab_limit=False,
-            vocab_size=9,
-            model_type="char",
-        )
+        options: Any = {"hard_vocab_limit": False, "vocab_size": 9, "model_type": "char"}
+        lines = iter(["a b w w", "w b a"])
+        SentencePieceTrainer.train(sentence_iterator=lines, model_writer=file, **options)
     ours = import_it(tmp_path / "theirs").subwords
     (ids,) = ours.source.encode(["w b q"])
-    names = ours.source.pieces()
-    assert [names[one] for one in ids] == ["▁", "w", "▁", "b", "▁", "<unk>", "</s>"]
+    assert [ours.source.pieces()[one] for one in ids] == ["▁", "w", "▁", "b", "▁", "<unk>", "</s>"]
     assert ours.target.decode(ids) == "w b  ⁇ "
 
 
@@ -158,8 +136,7 @@ def test_lines_are_a_vocabulary_and_a_layer_aligns(tmp_path):
     write(tmp_path, "OPUS-MT", spec={"num_layers": 2, "alignment_layer": 0, "pre_norm": False})
     path = tmp_path / "shared_vocabulary.json"
     before = read_ctranslate2(tmp_path).text.source.file.pieces
-    lines = "".join(f"{token}\n" for token in json.loads(path.read_text()))
-    path.with_suffix(".txt").write_text(lines)
+    path.with_suffix(".txt").write_text("\n".join(json.loads(path.read_text())) + "\n")
     path.unlink()
     after = read_ctranslate2(tmp_path)
     assert after.text.source.file.pieces == before
@@ -181,23 +158,17 @@ def rebuilt(folder, **spec):
 BAD = {
     "another version": lambda f: change(f, struct.pack("<I", 6), struct.pack("<I", 5)),
     "another specification": lambda f: change(f, b"TransformerSpec\0", b"WhisperSpec1234\0"),
-    "another revision": lambda f: change(f, b"Spec\0\7", b"Spec\0\10"),
     "a name without an end": lambda f: change(f, b"layer_norm/beta\0", b"layer_norm/betaa"),
     "a name that goes on": lambda f: change(f, b"layer_norm/beta\0", b"layer_no\0m/beta\0"),
-    "sizes that overflow": lambda f: change(
-        f, struct.pack("<BII", 2, 32, 16), struct.pack("<BII", 2, 2**31 + 32, 2**31 + 16)
-    ),
+    "sizes that overflow": lambda f: change(f, b"\2 \0\0\0\20\0\0\0", b"\2 \0\0\200\20\0\0\200"),
     "no scale": lambda f: change(f, b"linear_0/weight_scale", b"linear_0/weight_stale"),
-    "two names": lambda f: change(f, b"layer_norm/beta\0", b"layer_norm/gamma"[:15] + b"\0"),
     "cut": lambda f: (f / "model.bin").write_bytes((f / "model.bin").read_bytes()[:-9]),
-    "empty": lambda f: (f / "model.bin").write_bytes(b""),
     "not there": lambda f: (f / "model.bin").unlink(),
     "another norm": lambda f: rebuilt(f, layernorm_embedding=True),
     "a gate": lambda f: rebuilt(f, ffn_glu=True),
     "another gelu": lambda f: rebuilt(f, activation=1),
     "the source begins": lambda f: set_config(f, add_source_bos=True),
     "the user gives the first token": lambda f: set_config(f, decoder_start_token=None),
-    "tokens that are no list": lambda f: (f / "shared_vocabulary.json").write_text("{}"),
     "tokens without end": lambda f: (f / "shared_vocabulary.json").write_text("[" * 10**5),
     "too few tokens": lambda f: (f / "shared_vocabulary.json").write_text('["<unk>", "</s>"]'),
     "BPE": lambda f: (f / "bpe.model").write_text("#version: 0.2"),
@@ -218,13 +189,12 @@ def test_flipped_bytes_are_finite_weights_or_a_line(tmp_path):
     whole = path.read_bytes()
     places = [n for n in range(len(whole)) if whole[max(n - 30, 0) : n + 30].count(b"/") > 1]
     for _ in range(40):
-        flipped = bytearray(whole)
-        flipped[rng.choice([rng.choice(places), rng.randrange(len(whole))])] ^= 1 << rng.randrange(
-            8
+        flipped, place = (
+            bytearray(whole),
+            rng.choice([rng.choice(places), rng.randrange(len(whole))]),
         )
+        flipped[place] ^= 1 << rng.randrange(8)
         path.write_bytes(flipped)
-        try:
+        with contextlib.suppress(UserError):
             weights = read_ctranslate2(tmp_path / "theirs").model.get_weights()
-        except UserError:
-            continue
-        assert all(np.isfinite(weight).all() for weight in weights)
+            assert all(np.isfinite(weight).all() for weight in weights)

@@ -68,8 +68,7 @@ def test_what_comes_in_again_translates_alike(student, imported):
     ours, theirs = (one.score(*zip(*pairs, strict=True)) for one in (student, translator))
     for before, after in zip(ours, theirs, strict=True):
         assert after.log_probability == pytest.approx(before.log_probability, rel=0.05)
-    assert translator.settings.search.beam_size == 2
-    assert translator.model.config.dropout == 0
+    assert (translator.settings.search.beam_size, translator.model.config.dropout) == (2, 0)
     assert translator.settings.imported.max_length_factor == 2.0
 
 
