@@ -60,21 +60,28 @@ target/ExistingSubwords.side = 'target'
 END
 cmp -s "$runs/student.partial" "$runs/student.gin" || [ ! -e "$runs/student.gin" ] ||
     fail "$runs was begun with other arguments, see $runs/student.gin: give those, or another --runs."
-# Mistakes in it are reported before hours of translation; there are no translations to count yet.
+# Mistakes in it are reported before hours of translation. There are no translations to count yet:
+# the source's own lines, backwards, stand for them.
 python - "$runs/student.partial" "$source" "$gin_file" <<'END'
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from t2t_repro import experiment
 from t2t_repro.command_line.program import run
+from t2t_repro.data.line_files import read_lines
 from t2t_repro.errors import UserError
 
 student, source, gin_file = sys.argv[1:]
 del sys.argv[1:]
 
 def main():
-    try:
-        experiment.read(student, [f"TextFilesCorpus.train = ('{source}', '{source}')"])
-    except UserError as error:
-        raise UserError(f"--gin_file={gin_file} is no student's: {error}") from error
+    with TemporaryDirectory() as folder:
+        lines = Path(folder, "lines")
+        lines.write_text("".join(f"{line[::-1]}\n" for line in read_lines(Path(source))))
+        try:
+            experiment.read(student, [f"TextFilesCorpus.train = ('{source}', '{lines}')"])
+        except UserError as error:
+            raise UserError(f"--gin_file={gin_file} is no student's: {error}") from error
 
 run(main)
 END
