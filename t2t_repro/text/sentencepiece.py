@@ -17,7 +17,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
-from t2t_repro.text.characters import WITHOUT_INVISIBLE, readable
+from t2t_repro.text.characters import readable, without_invisible
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID, text_ids
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class WordIds(dict[str, bytes]):
 
 def as_utf8(line: str) -> bytes:
     """Returns a line or word for SentencePiece: without its space mark, or lone surrogates."""
-    text = line.translate(WITHOUT_INVISIBLE).replace(SPACE_MARK, " ")
+    text = without_invisible(line).replace(SPACE_MARK, " ")
     return text.encode("utf-8", errors="replace")
 
 
