@@ -59,10 +59,10 @@ def translate_sentences(
 ) -> list[Translation]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
-    A sentence that is too long is halved at white space. A translation has
-    addresses, placeholders and the like exactly as often as its line: where it would not, the parts
-    between them are translated. What has no words stays as it is. The code of a target language in
-    front of a line stands in front of all its sentences.
+    A sentence that is too long is halved at white space. A translation has addresses, placeholders
+    and the like exactly as often as its line: where it would not, the parts between them are
+    translated. What has no words stays as it is. The code of a target language in front of a line
+    stands in front of all its sentences.
 
     Args:
         lines: any texts. The white space at the ends of a line stays, too.

@@ -132,7 +132,7 @@ def _copy(file: Path, copy: Path) -> None:
     """Copies a file of a model, and unpacks it if it is compressed by itself."""
     if file.suffix == ".gz":
         with gzip.open(file) as packed:
-            content = packed.read(_EXPANDED * max(file.stat().st_size, 2**20) + 1)
+            content = packed.read(_most_expanded(file) + 1)
         check_expanded(file, len(content))
         copy.with_suffix("").write_bytes(content)
     else:
@@ -149,9 +149,14 @@ def _only_model(path: Path) -> Path:
     return found[0] if found and path not in found else path
 
 
+def _most_expanded(path: Path) -> int:
+    """Returns the most bytes that a file may expand to."""
+    return _EXPANDED * max(path.stat().st_size, 2**20)
+
+
 def check_expanded(path: Path, size: int) -> None:
     """Refuses a file that is compressed further than weights can be, to fill memory or disk."""
-    if size > _EXPANDED * max(path.stat().st_size, 2**20):
+    if size > _most_expanded(path):
         raise ValueError(f"it would expand to {size:,} bytes")
 
 

@@ -126,7 +126,7 @@ def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
             if not code or tag is None or own is None:
                 raise UserError(
                     f"--direction={text}: expected languages of the model's tags as targets "
-                    f"({', '.join(tags.values()) or 'it has none'})."
+                    f"({', '.join(full.values()) or 'it has none'})."
                 )
             yield Direction(source, code, f"{own} {tag}".strip(), translator)
 
