@@ -24,8 +24,8 @@ FLOORS = [
     {"experiment"},
 ]
 """From the ground up. Commands, __init__ and __main__ stand above all: they import any room."""
-MOST_LINES, MOST_FILES, MOST_OF_A_FUNCTION, MOST_ARGUMENTS = 13_880, 168, 60, 7
-MOST_GIN_LINES = 850
+MOST_LINES, MOST_FILES, MOST_OF_A_FUNCTION, MOST_ARGUMENTS = 14_350, 180, 60, 7
+MOST_GIN_LINES = 950
 WIDE = {"Transformer.__init__"}
 """Keras's own configuration."""
 TESTS_PER_LINE = 1.15
