@@ -6,6 +6,7 @@ Marian's, a sentence may have the ids of its own words alone, so a batch changes
 """
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,14 @@ class ShortlistFile(NamedTuple):
     def of(self, source_id: int) -> NDArray[np.int32]:
         """Returns the list of a source id."""
         return self.ids[self.splits[source_id] : self.splits[source_id + 1]]
+
+    @classmethod
+    def of_lists(
+        cls, lists: Sequence[NDArray[np.integer]], always: NDArray[np.integer]
+    ) -> "ShortlistFile":
+        """Joins the lists of all source ids."""
+        ids = np.concatenate(lists).astype(np.int32)
+        return cls(np.cumsum([0, *map(len, lists)]), ids, always.astype(np.int32))
 
     @classmethod
     def read(cls, path: Path) -> "ShortlistFile":

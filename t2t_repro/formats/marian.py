@@ -231,15 +231,15 @@ def _shortlist(
         return None
     path = files[0]
     lists = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()))
-    if len(lists.ids) != source.max() + 1 or lists.most > target.max():
+    rows, most = len(lists.splits) - 1, lists.ids.max(initial=0)
+    if rows != source.max() + 1 or most > target.max():
         raise UserError(
-            f"{path} has lists of {len(lists.ids)} source ids, of target ids up to {lists.most}; "
-            f"expected {source.max() + 1} and {target.max()}: give the model's own shortlist."
+            f"{path} has lists of {rows} source ids, of target ids up to {most}; expected "
+            f"{source.max() + 1} and {target.max()}: give the model's own shortlist."
         )
-    ours = np.argsort(target)[-target.max() - 1 :].astype(np.int32)
-    own = [lists.ids[number] if number >= 0 else lists.ids[0][:0] for number in source]
-    splits = np.cumsum([0, *map(len, own)])
-    return ShortlistFile(splits, ours[np.concatenate(own)], ours[: lists.first])
+    ours = np.argsort(target)[-target.max() - 1 :]
+    own = (lists.of(number) if number >= 0 else lists.ids[:0] for number in source)
+    return ShortlistFile.of_lists([ours[ids] for ids in own], ours[lists.always])
 
 
 def _read_side(side: str, path: Path, rows: int) -> ImportedSide:

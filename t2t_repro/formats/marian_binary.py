@@ -12,22 +12,21 @@ stored transposed under its untransposed shape, unless it is a table of embeddin
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.files import write_whole
+from t2t_repro.formats.byte_reader import ByteReader
 
 OPTIONS = "special:model.yml"
 """The name of a model's options, text in YAML."""
 
 _TEXT, _FLOAT32, _INT8, _INT16 = 0x0101, 0x0404, 0x4101, 0x4102
-_TYPES = {
-    _TEXT: np.int8, 0x0402: np.float16, _FLOAT32: np.float32, _INT8: np.int8, _INT16: np.int16,
-}  # fmt: skip
+_TYPES = {_TEXT: "i1", 0x0402: "<f2", _FLOAT32: "<f4", _INT8: "i1", _INT16: "<i2"}
 _ALIGNMENT = 256
 _LARGEST = 127
 
@@ -41,53 +40,34 @@ def read_binary(data: bytes) -> dict[str, NDArray]:
     Raises:
         ValueError: the file is damaged, or has tensors for other processors.
     """
-    version, count = _words(data, 0, 2)
+    reader = ByteReader(np.frombuffer(data, np.uint8))
+    version, count = reader.array("<u8", 2).tolist()
     if version != 1:
         raise ValueError(f"version {version} of Marian's binary format, expected 1")
-    heads = np.array(_words(data, 16, 4 * count), object).reshape(-1, 4)
-    place, names = 16 + 32 * count, list[str]()
-    for length in heads[:, 0]:
-        name = data[place : place + length]
-        if not name.endswith(b"\0"):
-            raise ValueError(f"the name of tensor {len(names)} does not end")
-        names.append(name[:-1].decode())
-        place += length
-    shapes = []
-    for rank in heads[:, 2]:
-        shapes.append(tuple(_numbers(data, place, rank, np.int32).tolist()))
-        place += 4 * rank
-    place += 8 + _words(data, place, 1)[0]
+    heads = [reader.array("<u8", 4).tolist() for _ in range(count)]
+    names = [reader.name(length) for length, *_ in heads]
+    shapes = [reader.array("<i4", rank).tolist() for _, _, rank, _ in heads]
+    reader.array("u1", reader.number("<u8"))
     arrays = {}
-    for label, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
-        arrays[label] = _tensor(label, shape, kind, data[place : place + size], size)
-        place += size
-    if place != len(data):
-        raise ValueError(f"{len(data)} bytes, expected {place}")
+    for name, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
+        arrays[name] = _tensor(name, shape, kind, reader.array("u1", size))
+    if len(reader.rest):
+        raise ValueError(f"it has {len(reader.rest)} bytes after the last tensor")
     return arrays
 
 
-def _numbers(data: bytes, place: int, count: int, kind: type) -> NDArray:
-    """Returns numbers of the file, which must be there."""
-    if count * np.dtype(kind).itemsize > len(data) - place:
-        raise ValueError(f"{len(data)} bytes, expected more")
-    return np.frombuffer(data, np.dtype(kind).newbyteorder("<"), count, place)
-
-
-def _words(data: bytes, place: int, count: int) -> list[int]:
-    return _numbers(data, place, count, np.uint64).tolist()
-
-
-def _tensor(name: str, shape: tuple[int, ...], kind: int, data: bytes, size: int) -> NDArray:
+def _tensor(name: str, shape: list[int], kind: int, data: NDArray[np.uint8]) -> NDArray:
     """Returns a tensor of `kind` from its bytes."""
-    if kind not in _TYPES:
-        raise ValueError(f"{name} has the type {kind:#x}, expected float32, float16 or intgemm's")
-    if len(data) != size or min(shape, default=0) < 1:
-        raise ValueError(f"{name} has the shape {shape} and {len(data)} bytes, expected {size}")
-    count = math.prod(shape)
-    values = _numbers(data, 0, count, _TYPES[kind])
+    if kind not in _TYPES or min(shape, default=0) < 1:
+        raise ValueError(
+            f"{name} has the type {kind:#x} and the shape {shape}, expected float32, float16 or "
+            "intgemm's"
+        )
+    reader = ByteReader(data)
+    values = reader.array(_TYPES[kind], math.prod(shape))
     if kind not in (_INT8, _INT16):
         return values.reshape(shape)
-    (multiplier,) = _numbers(data, values.nbytes, 1, np.float32)
+    (multiplier,) = reader.array("<f4", 1)
     if not 1e-30 < multiplier < 1e30:
         raise ValueError(f"{name} has the multiplier {multiplier}, expected a positive number")
     weights = values.astype(np.float32) * (np.float32(1) / multiplier)
@@ -122,43 +102,17 @@ def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> No
 
 def _quantized(name: str, weights: NDArray) -> bytes:
     """Rounds a matrix to 8 bits, with the multiplier that it came with if it came so."""
-    multiplier = np.float32(_LARGEST) / (np.abs(weights).max() or np.float32(1))
-    candidates = [multiplier]
-    for direction in (-np.inf, np.inf):
-        near = multiplier
-        for _ in range(3):
-            near = np.nextafter(near, np.float32(direction))
-            candidates.append(near)
-
-    def integers(multiplier: np.float32) -> NDArray:
-        return np.clip(np.rint(weights * multiplier), -_LARGEST, _LARGEST).astype(np.int8)
-
-    def is_own(multiplier: np.float32) -> bool:
-        return np.array_equal(integers(multiplier) * (np.float32(1) / multiplier), weights)
-
-    best = next(filter(is_own, candidates), multiplier)
-    found = integers(best)
-    return (found if "Wemb" in name else found.T).tobytes() + struct.pack("<f", best)
+    usual = np.float32(_LARGEST) / (np.abs(weights).max() or np.float32(1))
+    # That one is among the next numbers of float32. If no number fits, the last one is taken.
+    for steps in (0, 1, -1, 2, -2, 3, -3, 0):
+        multiplier = (usual.view(np.int32) + np.int32(steps)).view(np.float32)
+        integers = np.clip(np.rint(weights * multiplier), -_LARGEST, _LARGEST).astype(np.int8)
+        if np.array_equal(integers * (np.float32(1) / multiplier), weights):
+            break
+    return (integers if "Wemb" in name else integers.T).tobytes() + struct.pack("<f", multiplier)
 
 
-class Shortlist(NamedTuple):
-    """The ids that the words of a source allow in its translation.
-
-    Attributes:
-        first: so many first ids are always allowed.
-        ids: of each source id, the ids that it allows.
-    """
-
-    first: int
-    ids: Sequence[NDArray[np.integer]]
-
-    @property
-    def most(self) -> int:
-        """The largest target id."""
-        return max((int(max(of_one)) for of_one in self.ids if len(of_one)), default=0)
-
-
-def read_shortlist(data: bytes) -> Shortlist:
+def read_shortlist(data: bytes) -> ShortlistFile:
     """Reads a lexical shortlist, as marian-dev's src/data/shortlist.cpp writes it.
 
         u64 magic, checksum, first, best, n + 1, m; n + 1 offsets u64; m ids u32
@@ -166,29 +120,27 @@ def read_shortlist(data: bytes) -> Shortlist:
     Raises:
         ValueError: the file is damaged, or is none.
     """
-    magic, checksum, first, _, rows, count = _words(data, 0, 6)
-    if magic != _SHORTLIST or len(data) != 48 + 8 * rows + 4 * count or rows < 2:
+    reader = ByteReader(np.frombuffer(data, np.uint8))
+    magic, checksum = reader.array("<u8", 2).tolist()
+    if magic != _SHORTLIST or _checksum(reader.rest) != checksum:
         raise ValueError("it is no binary shortlist of Marian, or is damaged")
-    offsets = _numbers(data, 48, rows, np.uint64).astype(np.int64)
-    ids = _numbers(data, 48 + 8 * rows, count, np.uint32)
-    is_whole = _checksum(data[16:]) == checksum and offsets[0] == 0 and offsets[-1] == count
-    if not is_whole or (np.diff(offsets) < 0).any():
-        raise ValueError("the checksum of the shortlist is wrong: the file is damaged")
-    return Shortlist(first, np.split(ids, offsets[1:-1]))
+    first, _, rows, count = reader.array("<u8", 4).tolist()
+    offsets, ids = reader.array("<u8", rows), reader.array("<u4", count)
+    return ShortlistFile(offsets.astype(np.int64), ids.astype(np.int32), np.arange(first))
 
 
-def write_shortlist(path: Path, lists: Shortlist) -> None:
-    """Writes a lexical shortlist."""
-    offsets = np.cumsum([0, *map(len, lists.ids)])
-    words = [lists.first, lists.first, len(offsets), offsets[-1], *offsets]
-    ids = np.concatenate(lists.ids).astype("<u4")
-    body = struct.pack(f"<{len(words)}Q", *words) + ids.tobytes()
-    write_whole(path, struct.pack("<QQ", _SHORTLIST, _checksum(body)) + body)
+def write_shortlist(path: Path, lists: ShortlistFile) -> None:
+    """Writes a lexical shortlist, whose ids are Marian's."""
+    first = len(lists.always)
+    words = np.array([first, first, len(lists.splits), len(lists.ids), *lists.splits], "<u8")
+    body = words.tobytes() + lists.ids.astype("<u4").tobytes()
+    checksum = _checksum(np.frombuffer(body, np.uint8))
+    write_whole(path, struct.pack("<QQ", _SHORTLIST, checksum) + body)
 
 
-def _checksum(body: bytes) -> int:
+def _checksum(body: NDArray[np.uint8]) -> int:
     """Returns the checksum of what stands behind it."""
     found = 0
-    for word in _words(body, 0, len(body) // 8):
+    for word in body[: len(body) // 8 * 8].view("<u8").tolist():
         found ^= word + 0x9E3779B9 + (found << 6) + (found >> 2) & _ALL_BITS
     return found

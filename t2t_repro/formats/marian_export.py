@@ -25,12 +25,13 @@ import yaml
 from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
+from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 from t2t_repro.formats.imported import NEVER, named_weights
 from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, TABLES, their_name
-from t2t_repro.formats.marian_binary import Shortlist, write_binary, write_shortlist
+from t2t_repro.formats.marian_binary import write_binary, write_shortlist
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.dense import Dense
 from t2t_repro.model.settings import LAYER_NORM_EPSILON
@@ -69,7 +70,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
         if lists := translator.shortlist_file:
             theirs = {ours: number for number, ours in enumerate(target.tolist())}
             ids = [np.sort([theirs[ours] for ours in lists.of(one).tolist()]) for one in source]
-            write_shortlist(partial / "lex.s2t.bin", Shortlist(len(lists.always), ids))
+            write_shortlist(partial / "lex.s2t.bin", ShortlistFile.of_lists(ids, lists.always))
             settings["shortlist"] = ["lex.s2t.bin", False]
         (partial / "config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
 

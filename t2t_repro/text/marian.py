@@ -90,27 +90,18 @@ class MarianFile:
 
     def content(self) -> bytes:
         """Returns the bytes of the file."""
-        values = {
-            "marian": 1,
-            "kind": self.kind,
-            "pieces": self.pieces,
-            "punctuation": None,
-            "clean_spaces": self.clean_spaces,
-            "languages": self.languages,
-            "model": base64.b64encode(self.model).decode(),
-        }
+        model = base64.b64encode(self.model).decode()
+        values = {"marian": 1, "punctuation": None, **vars(self), "model": model}
         return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
     def read(cls, path: Path) -> "MarianFile":
         """Reads the file."""
         values = json.loads(path.read_bytes())
-        if values.get("punctuation"):
+        del values["marian"]
+        if values.pop("punctuation", None):
             raise UserError(f"{path} was imported with --punctuation: import the model again.")
-        kind = values.get("kind", "hugging_face")
-        model = base64.b64decode(values["model"])
-        clean_spaces, languages = values.get("clean_spaces", False), values.get("languages", ())
-        return cls(model, values["pieces"], clean_spaces, kind, languages)
+        return cls(**values | {"model": base64.b64decode(values["model"])})
 
 
 class _WordSplitter:

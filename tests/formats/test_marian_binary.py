@@ -93,8 +93,8 @@ def shortlist(ids, first=2, checksum=None):
 def test_a_shortlist_has_the_ids_of_each_source_id():
     ids = [[], [5, 7, 9], [4], []]
     found = read_shortlist(shortlist(ids))
-    assert found.first == 2
-    assert [of_one.tolist() for of_one in found.ids] == ids
+    assert found.always.tolist() == [0, 1]
+    assert [found.of(one).tolist() for one in range(4)] == ids
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from t2t_repro.formats.byte_reader import ByteReader
+
 _TYPES = "<f4", "i1", "<i2", "<i4", "<f2", tf.bfloat16.as_numpy_dtype
 _KIND = 6, "TransformerSpec", 7
 
@@ -24,44 +26,28 @@ def read_model_bin(path: Path) -> dict[str, NDArray]:
     Raises:
         ValueError: the file is damaged, or of another kind.
     """
-    reader = _Reader(np.memmap(path, mode="r"))
-    found = reader.number("<u4"), reader.name(), reader.number("<u4")
+    reader = ByteReader(np.memmap(path, mode="r"))
+    found = reader.number("<u4"), _name(reader), reader.number("<u4")
     if found != _KIND:
         raise ValueError(
             "version {}, {} of revision {}, expected {}, {} and {}, which CTranslate2 3 and 4 "
             "write for models of translation: convert the model again".format(*found, *_KIND)
         )
-    arrays = {reader.name(): reader.array() for _ in range(reader.number("<u4"))}
+    arrays = {_name(reader): _values(reader) for _ in range(reader.number("<u4"))}
     for name in [name for name in arrays if f"{name}_scale" in arrays]:
         arrays[name] = (arrays[name].T / arrays.pop(f"{name}_scale")).T
     for _ in range(reader.number("<u4")):
-        alias = reader.name()
-        arrays[alias] = arrays[reader.name()]
+        alias = _name(reader)
+        arrays[alias] = arrays[_name(reader)]
     return arrays
 
 
-class _Reader:
-    """Reads a file from its beginning to its end."""
+def _name(reader: ByteReader) -> str:
+    return reader.name(reader.number("<u2"))
 
-    def __init__(self, content: NDArray[np.uint8]) -> None:
-        self.content = content
 
-    def bytes(self, length: int) -> NDArray[np.uint8]:
-        found, self.content = self.content[:length], self.content[length:]
-        if len(found) < length:
-            raise ValueError("it ends too early")
-        return found
-
-    def number(self, kind: str) -> int:
-        return int(self.bytes(np.dtype(kind).itemsize).view(kind)[0])
-
-    def name(self) -> str:
-        name = self.bytes(self.number("<u2")).tobytes()
-        if name.find(b"\0") != len(name) - 1:
-            raise ValueError("it has a name without an end")
-        return name[:-1].decode()
-
-    def array(self) -> NDArray:
-        sizes = [self.number("<u4") for _ in range(self.number("u1"))]
-        kind = _TYPES[self.number("u1")]
-        return self.bytes(self.number("<u4")).view(kind).reshape(sizes)
+def _values(reader: ByteReader) -> NDArray:
+    """Reads sizes, type and values of a variable."""
+    sizes = [reader.number("<u4") for _ in range(reader.number("u1"))]
+    kind = _TYPES[reader.number("u1")]
+    return reader.array("u1", reader.number("<u4")).view(kind).reshape(sizes)

@@ -15,7 +15,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.formats.imported import model_files, write_imported
 from t2t_repro.formats.marian import read_marian
-from t2t_repro.formats.marian_binary import OPTIONS, Shortlist, read_binary, write_shortlist
+from t2t_repro.formats.marian_binary import OPTIONS, read_binary, write_shortlist
 from t2t_repro.formats.marian_export import write_marian_model
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
@@ -127,6 +127,7 @@ def test_files_may_be_compressed_one_by_one_and_have_no_config(exported, tmp_pat
 
 def test_a_shortlist_of_another_vocabulary_is_refused(exported, tmp_path):
     shutil.copytree(exported, tmp_path / "other")
-    write_shortlist(tmp_path / "other" / "lex.s2t.bin", Shortlist(2, [*np.array([[2], [3]])]))
+    lists = ShortlistFile.of_lists([*np.array([[2], [3]])], np.arange(2))
+    write_shortlist(tmp_path / "other" / "lex.s2t.bin", lists)
     with pytest.raises(UserError, match=r"lists of 2 source ids"):
         read_marian(tmp_path / "other")

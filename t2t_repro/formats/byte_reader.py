@@ -1,0 +1,38 @@
+"""Reads binary files of numbers and names from their beginning to their end."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ByteReader:
+    """The bytes of a file that are not read yet.
+
+    Args:
+        content: all bytes.
+    """
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self.rest = content
+
+    def array(self, kind: str, count: int) -> NDArray:
+        """Returns the next numbers of a kind, such as "<u4".
+
+        Raises:
+            ValueError: there are fewer.
+        """
+        size = count * np.dtype(kind).itemsize
+        found, self.rest = self.rest[:size], self.rest[size:]
+        if len(found) < size:
+            raise ValueError(f"it ends too early, by {size - len(found):,} bytes")
+        return found.view(kind)
+
+    def number(self, kind: str) -> int:
+        """Returns the next number."""
+        return int(self.array(kind, 1)[0])
+
+    def name(self, length: int) -> str:
+        """Returns a name of so many bytes, of which the last one is NUL."""
+        name = self.array("u1", length).tobytes()
+        if name.find(b"\0") != len(name) - 1:
+            raise ValueError("it has a name without an end")
+        return name[:-1].decode()
