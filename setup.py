@@ -66,7 +66,7 @@ setup(
         "t2t_repro.attention": ["*.html"],
         "t2t_repro.serving": ["*.html"],
         "t2t_repro.formats": ["*.yml"],
-        "t2t_repro.formats.hugging_face": ["*.md"],
+        "t2t_repro.formats.hugging_face": ["*.md", "*.yml"],
         "t2t_repro.formats.saved_model": ["for_server/*"],
     },
     cmdclass={"build_py": BuildWithExperiments},

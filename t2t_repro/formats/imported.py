@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -158,6 +159,12 @@ def check_expanded(path: Path, size: int) -> None:
     """Refuses a file that is compressed further than weights can be, to fill memory or disk."""
     if size > _most_expanded(path):
         raise ValueError(f"it would expand to {size:,} bytes")
+
+
+def table_of(name: str) -> dict[str, Any]:
+    """Returns a table of this package: what the settings of another toolkit mean for ours."""
+    text = (resources.files(__package__) / name).read_text("utf-8")
+    return dict(yaml.safe_load(text))
 
 
 class SettingsFile:

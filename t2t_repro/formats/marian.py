@@ -54,29 +54,8 @@ ACTIVATIONS = {
     "relu": "relu", "swish": "swish", "gelu": "gelu", "sigmoid": "sigmoid", "": "linear",
 }  # fmt: skip
 
-_REQUIRED: dict[str, tuple[Any, ...]] = {
-    "factors-combine": ("sum",),
-    "transformer-attention-mask": ("default",),
-    "transformer-decoder-ffn-depth": (0, 2),
-    "transformer-ffn-depth": (2,),
-    "transformer-postprocess-emb": ("d", ""),
-    # Others are RNNs, or have several encoders.
-    "type": ("transformer",),
-    **dict.fromkeys((
-        "factors-dim-emb", "input-types", "lemma-dependency", "lemma-dim-emb", "right-left",
-        "transformer-disable-position-embeddings", "transformer-no-projection", "transformer-pool",
-        "layer-normalization", "transformer-rnn-projection", "transformer-tied-layers", "ulr",
-    ), ()),
-}  # fmt: skip
-
-_OPTIONS_WITHOUT_EFFECT = {
-    "bert-train-type-embeddings", "bert-type-vocab-size", "dec-cell", "dec-cell-base-depth",
-    "dec-cell-high-depth", "dim-rnn", "enc-cell", "enc-cell-depth", "enc-type",
-    "separator-symbol", "transformer-aan-activation", "transformer-aan-depth",
-    "transformer-depth-scaling", "transformer-dim-aan", "transformer-guided-alignment-layer",
-    "transformer-train-position-embeddings", "version",
-}  # fmt: skip
-"""Options that say something and change no score; most of them belong to other models."""
+OPTIONS = imported.table_of("marian.yml")
+"""Marian's options: values that are required, and names without an effect."""
 
 _STEPS: dict[str, dict[Normalization, tuple[str, ...]]] = {
     "transformer-preprocess": {"post": ("", "d"), "pre": ("n", "dn", "nd")},
@@ -88,19 +67,12 @@ _STEPS: dict[str, dict[Normalization, tuple[str, ...]]] = {
 AUTOREGRESSION: dict[DecoderSelfAttention, str] = {"attention": "self-attention", "ssru": "rnn"}
 """Marian's names of what a decoder layer sees earlier positions by."""
 
-_GATES = {"value": "", "forget": "f"}
-
 _SUBLAYERS = {"self_attention": "self", "memory_attention": "context", "feed_forward": "ffn"}
-_MATRICES = {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
-_KINDS = {"kernel": "W", "bias": "b", "gamma": "scale", "beta": "bias"}
-
-_SETTINGS_WITHOUT_EFFECT = {
-    "alignment", "cpu-threads", "devices", "log-level", "max-length-crop", "maxi-batch",
-    "maxi-batch-sort", "mini-batch", "mini-batch-words", "models", "n-best", "precision", "quiet",
-    "quiet-translation", "relative-paths", "skip-cost", "version", "vocabs", "workspace",
-    "gemm-precision", "shortlist",
+_MATRICES = {
+    "query": "q", "key": "k", "value": "v", "output": "o", "forget": "f", "inner": "1",
+    "outer": "2",
 }  # fmt: skip
-"""Fields of decoder.yml that change no translation."""
+_KINDS = {"kernel": "W", "bias": "b", "gamma": "scale", "beta": "bias"}
 
 _CONTROL_BYTES = {f"<0x{byte:02X}>" for byte in range(32)}
 
@@ -129,9 +101,12 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
     models = []
     paths, texts, decoder = _find(path, vocabularies)
     for path in paths:
-        file = MarianModel(path)
-        source, target = map(_read_side, ("source", "target"), texts, file.rows)
-        transformer = file.build({"source": source.ids, "target": target.ids})
+        file, arguments = _read_model(path)
+        sizes = arguments["source_vocab_size"] or arguments["vocab_size"], arguments["vocab_size"]
+        # Without PAD.
+        rows = (size - 1 for size in sizes)
+        source, target = map(_read_side, ("source", "target"), texts, rows)
+        transformer = _build(file, arguments, {"source": source.ids, "target": target.ids})
         beam_size = 1 if transformer.config.is_recurrent else 12
         decoding = _decoding(decoder, target.file.pieces, len(paths) > 1, beam_size)
         text = imported.ImportedText(source, target)
@@ -150,39 +125,37 @@ def _find(
         settings of decoder.yml, or of a student's config.yml.
     """
     folder = path if path.is_dir() else path.parent
-    is_model = path.suffix in (".npz", ".bin")
-    if is_model:
-        names = f"{path.name}.decoder.yml", "decoder.yml"
-        decoders = [folder / name for name in names if (folder / name).exists()]
+    models = [path] if path.suffix in (".npz", ".bin") else []
+    if models:
+        decoders = _single(folder, f"{path.name}.decoder.yml", "decoder.yml", is_needed=False)
     elif path.is_dir():
-        patterns = (x for x in ("*decoder.yml", "config*.yml") if any(folder.glob(x)))
-        decoders = next((_single_match(folder, "decoder.yml", x) for x in patterns), [])
+        names = "decoder.yml", "*decoder.yml", "config*.yml"
+        decoders = _single(folder, *names, is_needed=False)
     else:
         decoders = [path]
     read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
     decoder = SettingsFile([*decoders, path][0], read)
-    models = [path] if is_model else _paths_beside(folder, decoder.value("models", []))
-    students = ("model.bin", "model*.bin") if any(folder.glob("model*.bin")) else ()
-    models = models or _single_match(folder, *(students or ("model.npz", "*.npz")))
+    models = models or _paths_beside(folder, decoder.value("models", []))
+    models = models or _single(folder, "model.bin", "model*.bin", "model.npz", "*.npz")
     texts = _paths_beside(folder, decoder.value("vocabs", []))
     # Archives of 2021 name vocabularies that they have as the splitters of both sides.
     if texts and not any(map(Path.exists, texts)):
         texts = [*folder.glob("source.spm"), *folder.glob("target.spm")] or texts
     sides = [file for side in ("src", "trg") for file in folder.glob(f"{side}vocab*.spm")]
-    texts = [*vocabularies] or texts or sides or _single_match(folder, "vocab.spm", "*vocab*")
+    texts = [*vocabularies] or texts or sides or _single(folder, "vocab.spm", "*vocab*")
     return models, (texts[0], texts[-1]), decoder
 
 
-def _single_match(folder: Path, name: str, pattern: str) -> list[Path]:
-    """Returns the file of a name, or else the only one of a pattern."""
-    if (file := folder / name).exists():
-        return [file]
-    files = [x for x in sorted(folder.glob(pattern)) if not imported.NOT_A_MODEL.search(x.name)]
-    if len(files) != 1:
+def _single(folder: Path, *patterns: str, is_needed: bool = True) -> list[Path]:
+    """Returns the only file of the first of these patterns that has one."""
+    found = (sorted(folder.glob(pattern)) for pattern in patterns)
+    models = ([x for x in files if not imported.NOT_A_MODEL.search(x.name)] for files in found)
+    files = next(filter(None, models), [])
+    if len(files) > 1 or (is_needed and not files):
         raise UserError(
-            f"{folder} has {', '.join(file.name for file in files) or f'no {name}'}, expected one: "
-            "give the .npz or decoder.yml that you mean as --model, and the vocabulary as --vocab, "
-            "twice for source and target."
+            f"{folder} has {', '.join(file.name for file in files) or f'no {patterns[-1]}'}, "
+            "expected one: give the .npz or decoder.yml that you mean as --model, and the "
+            "vocabulary as --vocab, twice for source and target."
         )
     return files
 
@@ -216,7 +189,7 @@ def _decoding(
         "ImportedBehaviour.max_length_factor": decoder.value("max-length-factor", 3.0),
         "ImportedBehaviour.forbidden_ids": tuple(forbidden),
     }
-    decoder.warn(_SETTINGS_WITHOUT_EFFECT)
+    decoder.warn({*OPTIONS["decoder_without_effect"], *OPTIONS["student_config"]})
     origin = f"a model of Marian, with the search of {decoder.path.name}"
     return imported.decoding_bindings(origin, settings)
 
@@ -248,10 +221,11 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
     Source and target with other pieces can share an embedding, so both have all rows.
     """
     if is_spm := path.suffix == ".spm":
-        processor = imported.read_file(path, _read_sentencepiece)
+        spm = imported.read_file(path, Path.read_bytes)
+        processor = imported.read_file(path, lambda _: SentencePieceProcessor(model_proto=spm))
         pieces = {number: processor.id_to_piece(number) for number in range(len(processor))}
         eos, unk = processor.eos_id(), processor.unk_id()
-        file = MarianFile(path.read_bytes(), [], kind="sentencepiece")
+        file = MarianFile(spm, [], kind="sentencepiece")
     else:
         ids, eos, unk = imported.read_file(path, _read_ids)
         pieces = {number: piece for piece, number in ids.items()}
@@ -284,10 +258,6 @@ def _splitter(path: Path) -> MarianFile:
     return MarianFile(b"", [], kind="words")
 
 
-def _read_sentencepiece(path: Path) -> SentencePieceProcessor:
-    return SentencePieceProcessor(model_proto=path.read_bytes())
-
-
 def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
     """Reads the id of every piece of a map or of lines, and the ids of EOS and UNK."""
     text = read_at_most(path, 64 * _MOST_YAML).decode()
@@ -317,50 +287,41 @@ def _parse_map(text: str, is_json: bool) -> dict[str, int]:
     return ids
 
 
-class MarianModel:
-    """The content of an .npz file.
+def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
+    """Reads weights, and the arguments of the `Transformer` that has them."""
+    file = WeightsFile(path, _read_tensors)
+    arrays = file.arrays
+    text = arrays.pop(_OPTIONS)
+    options = SettingsFile(path, lambda _: _parse_yaml(text.tobytes()))
+    arguments = _arguments(options)
+    file.check_size(arguments)
+    if options.value("output-omit-bias"):
+        arrays[_LOGITS_BIAS] = np.zeros((1, arguments["vocab_size"] - 1))
+    options.warn({*OPTIONS["without_effect"], *OPTIONS["student"]})
+    # Names of tied tables, and of earlier versions.
+    if arguments["source_vocab_size"] is None and "Wemb" in arrays:
+        arrays["decoder_Wemb"] = arrays.pop("Wemb")
+    if "decoder_ff_logit_out_W" in arrays:
+        arrays[_SOFTMAX] = arrays.pop("decoder_ff_logit_out_W").T
+    return file, arguments
 
-    Args:
-        path: of the file.
 
-    Attributes:
-        rows: the numbers of ids of source and target.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = WeightsFile(path, _read_tensors)
-        arrays = self._file.arrays
-        text = arrays.pop(_OPTIONS)
-        options = SettingsFile(path, lambda _: _parse_yaml(text.tobytes()))
-        self._arguments = arguments = _arguments(options)
-        self._file.check_size(arguments)
-        target = arguments["vocab_size"] - 1
-        self.rows = (arguments["source_vocab_size"] or target + 1) - 1, target
-        if options.value("output-omit-bias"):
-            arrays[_LOGITS_BIAS] = np.zeros((1, target))
-        options.warn(_OPTIONS_WITHOUT_EFFECT)
-        # Names of tied tables, and of earlier versions.
-        if arguments["source_vocab_size"] is None and "Wemb" in arrays:
-            arrays["decoder_Wemb"] = arrays.pop("Wemb")
-        if "decoder_ff_logit_out_W" in arrays:
-            arrays[_SOFTMAX] = arrays.pop("decoder_ff_logit_out_W").T
-
-    def build(self, ids: Mapping[str, imported.Ids]) -> Transformer:
-        """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
-        model = Transformer(**self._arguments)
-        model.build()
-        weights = imported.named_weights(
-            model, TABLES, lambda weight: their_name(weight, model.config)
-        )
-        self._file.check_names(weights)
-        for name, (variable, side) in weights.items():
-            rows, *columns = variable.shape
-            value = self._file.value(name, (rows - bool(side), *columns))
-            if side:
-                pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
-                value = np.concatenate([value, pad])[ids[side]]
-            variable.assign(value)
-        return model
+def _build(
+    file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, imported.Ids]
+) -> Transformer:
+    """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
+    model = Transformer(**arguments)
+    model.build()
+    weights = imported.named_weights(model, TABLES, lambda one: their_name(one, model.config))
+    file.check_names(weights)
+    for name, (variable, side) in weights.items():
+        rows, *columns = variable.shape
+        value = file.value(name, (rows - bool(side), *columns))
+        if side:
+            pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
+            value = np.concatenate([value, pad])[ids[side]]
+        variable.assign(value)
+    return model
 
 
 def their_name(weight: LayerWeight, config: LayerConfig) -> str:
@@ -368,19 +329,20 @@ def their_name(weight: LayerWeight, config: LayerConfig) -> str:
     kind = _KINDS[weight.kind]
     if not weight.sublayer:
         return f"{weight.stack}_top_ln_{kind}"
-    is_decoders = weight.stack == "decoder" and weight.sublayer == "self_attention"
-    is_unit = config.is_recurrent and is_decoders
+    place = weight.stack, weight.sublayer
+    is_unit = config.is_recurrent and place == ("decoder", "self_attention")
     sublayer = "rnn" if is_unit else _SUBLAYERS[weight.sublayer]
     name = f"{weight.stack}_l{weight.layer + 1}_{sublayer}"
     if weight.part == "norm":
         last = "Wo" if sublayer in ("self", "context") else "ffn"
         return f"{name}_{last}_ln_{kind}{'_pre' * (config.normalization == 'pre')}"
-    return f"{name}_{kind}{(_GATES if is_unit else _MATRICES)[weight.part]}"
+    matrix = "" if is_unit and weight.part == "value" else _MATRICES[weight.part]
+    return f"{name}_{kind}{matrix}"
 
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
     """Returns the arguments of the `Transformer` that has these options."""
-    for name, expected in _REQUIRED.items():
+    for name, expected in OPTIONS["required"].items():
         options.require(name, *expected)
     d_ff = options.size("transformer-dim-ffn", 2048)
     options.require("transformer-decoder-dim-ffn", 0, d_ff)

@@ -15,7 +15,6 @@ length^α.
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 from t2t_repro.formats.imported import NEVER, named_weights
-from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, TABLES, their_name
+from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, OPTIONS, TABLES, their_name
 from t2t_repro.formats.marian_binary import write_binary, write_shortlist
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.dense import Dense
@@ -39,8 +38,6 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import check_exportable, layer_weights, logits_bias
 from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.vocabulary import PAD_ID
-
-_STUDENT = yaml.safe_load(resources.files(__package__).joinpath("student.yml").read_text("utf-8"))
 
 
 def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence[str]) -> None:
@@ -60,7 +57,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
     texts = [side.sentencepiece() for side in translator.subwords]
     names = ["vocab.spm"] if texts[0] == texts[1] else ["srcvocab.spm", "trgvocab.spm"]
     source, target = map(_ids_in_order, translator.subwords, texts)
-    settings = {"vocabs": [names[0], names[-1]], **_search(translator), **_STUDENT["config"]}
+    settings = {"vocabs": [names[0], names[-1]], **_search(translator), **OPTIONS["student_config"]}
     with whole_directory(export_dir) as partial:
         tensors = _tensors(model, source, target) | _multipliers(translator, lines)
         options = yaml.safe_dump(_options(model, source, target))
@@ -157,7 +154,7 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
     layer, is_all = model.config, model.tied_embeddings == "all"
     activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
-    return _STUDENT["options"] | {
+    return OPTIONS["student"] | {
         "dim-emb": layer.d_model,
         "dim-vocabs": [len(source), len(target)],
         "enc-depth": model.num_layers,

@@ -18,28 +18,10 @@ from keras import ops
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.imported import Array, SettingsFile, WeightsFile
-from t2t_repro.model.settings import LAYER_NORM_EPSILON, LayerConfig
+from t2t_repro.formats.imported import Array, SettingsFile, WeightsFile, table_of
+from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight, layer_weights
-
-REQUIRED_HPARAMS: dict[str, tuple[Any, ...]] = {
-    "attention_variables_3d": (False,),
-    "causal_decoder_self_attention": (True,),
-    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
-    "hard_attention_k": (0,),
-    "multiply_embedding_mode": ("sqrt_depth",),
-    "norm_epsilon": (LAYER_NORM_EPSILON,),
-    "norm_type": ("layer",),
-    "num_area_layers": (0,),
-    "pos": ("timing",),
-    "position_features": ("",),
-    "proximity_bias": (False,),
-    "self_attention_type": ("dot_product",),
-    "shared_embedding_and_softmax_weights": (True,),
-    "unidirectional_encoder": (False,),
-}
-"""The values with which T2T's Transformer computes what ours does; older versions lack some."""
 
 MAX_LENGTH = 2048
 """Positions of the tables that `with_source_vector` makes; T2T trained on sentences up to 256."""
@@ -159,7 +141,7 @@ def read_hparams(path: Path) -> SettingsFile:
         expected="the hparams.json that t2t-trainer writes beside its checkpoints: copy it there, "
         'or write one such as {"num_heads": 8}; all other sizes are known from the weights',
     )
-    for name, allowed in REQUIRED_HPARAMS.items():
+    for name, allowed in table_of("tensor2tensor.yml").items():
         hparams.require(name, *allowed)
     return hparams
 

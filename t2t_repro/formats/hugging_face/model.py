@@ -22,13 +22,12 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
 from t2t_repro.formats import imported
 from t2t_repro.formats.hugging_face.model_card import licence_of
-from t2t_repro.formats.hugging_face.tokenizer import read_m2m_text, read_marian_text
+from t2t_repro.formats.hugging_face.tokenizer import SETTINGS, read_m2m_text, read_marian_text
 from t2t_repro.formats.imported import Ids, ImportedModel, ImportedText, SettingsFile, WeightsFile
 from t2t_repro.model.positional_encoding import SINUSOIDS
 from t2t_repro.model.settings import LayerConfig, Positions
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight
-from t2t_repro.vocabulary import EOS_ID
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
@@ -83,76 +82,20 @@ class Family:
     """
 
     origin: str
-    required: Mapping[str, tuple[Any, ...]]
+    required: Mapping[str, Sequence[Any]]
     start: str
     activation: str
     layers: Mapping[str, Any]
     model: Mapping[str, Any]
-    positions: tuple[Positions, ...]
+    positions: Sequence[Positions]
     read_text: Callable[..., ImportedText]
 
 
-MARIAN = Family(
-    origin="a Marian model of Hugging Face",
-    required={
-        "architectures": (["MarianMTModel"],),
-        "is_encoder_decoder": (True,),
-        "static_position_embeddings": (True,),
-        "tokenizer_class": ("MarianTokenizer",),
-        **dict.fromkeys((
-            "add_bias_logits", "add_final_layer_norm", "do_blenderbot_90_layernorm", "is_decoder",
-            "normalize_before", "normalize_embedding",
-        ), ()),
-    },
-    start="pad_token_id",
-    activation="gelu",
-    layers={"attention_biases": True, "norm_epsilon": 1e-5},
-    model={"logits_bias": True},
-    positions=("halves", "concatenated"),
-    read_text=read_marian_text,
-)  # fmt: skip
-
-M2M = Family(
-    origin="M2M-100, SMaLL-100 or NLLB of Hugging Face",
-    required={
-        "architectures": (["M2M100ForConditionalGeneration"],),
-        "is_encoder_decoder": (True,),
-    },
-    start="eos_token_id",
-    activation="relu",
-    layers={"normalization": "pre", "attention_biases": True, "norm_epsilon": 1e-5},
-    # As fairseq counts them, after its PAD.
-    model={"first_position": 2, "start_id": EOS_ID},
-    positions=("concatenated",),
-    read_text=read_m2m_text,
-)
-
-FAMILIES = {"marian": MARIAN, "bart": MARIAN, "m2m_100": M2M}
-"""By `model_type`; "bart" is that of some Marian models of 2020."""
-
-WITHOUT_EFFECT = {
-    "_attn_implementation_autoset", "_from_model_config", "_name_or_path", "_num_labels",
-    "bos_token_id", "decoder_layerdrop", "dtype", "early_stopping", "encoder_layerdrop",
-    "extra_pos_embeddings", "forced_eos_token_id", "id2label", "init_std", "label2id", "max_length",
-    "max_new_tokens", "num_hidden_layers", "num_labels", "num_return_sequences", "temperature",
-    "tokenizer_class", "top_k", "top_p", "torch_dtype", "transformers_version",
-    "unk_token_id", "use_cache",
-}  # fmt: skip
-"""Fields that say something and change no translation.
-
-Translations do not begin with `bos_token_id`. Without sampling, temperature, top_k and top_p have
-no effect. Layers are dropped in training. `early_stopping` only ends the search of transformers
-sooner. `max_length` is the same for all sentences, and `forced_eos_token_id` is for those that
-reach it; our limit grows with the source.
-"""
-
-SEARCH = {
-    "begin_suppress_tokens", "diversity_penalty", "do_sample", "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty", "force_bos_token_to_be_generated", "forced_bos_token_id",
-    "guidance_scale", "min_length", "min_new_tokens", "no_repeat_ngram_size", "num_beam_groups",
-    "repetition_penalty", "suppress_tokens",
-}  # fmt: skip
-"""Settings of the search that ours lacks."""
+_TEXTS = {"marian": read_marian_text, "m2m_100": read_m2m_text}
+_FAMILIES = {x: Family(**SETTINGS["families"][x], read_text=read) for x, read in _TEXTS.items()}
+# "bart" is the type of some Marian models of 2020.
+FAMILIES = _FAMILIES | {"bart": _FAMILIES["marian"]}
+"""By `model_type`."""
 
 
 class Config(NamedTuple):
@@ -272,10 +215,10 @@ def read_config(directory: Path) -> Config:
         forbidden=_forbidden(generation, model["vocab_size"], eos),
         renormalizes=bool(generation.value("renormalize_logits")),
     )
-    known = config.known | generation.known | WITHOUT_EFFECT
+    known = {*config.known, *generation.known, *SETTINGS["without_effect"]}
     if generation is not config:
         # Its settings of the search are not used.
-        config.warn(known | SEARCH)
+        config.warn(known.union(SETTINGS["search"]))
     at_1 = [x for x in ("num_beam_groups", "repetition_penalty") if generation.values.get(x) == 1]
     generation.warn({*known, *at_1})
     return read

@@ -27,36 +27,21 @@ from absl import logging
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
 from t2t_repro.formats.hugging_face.model_card import licence_of
-from t2t_repro.formats.imported import ImportedSide, ImportedText, SettingsFile, read_file
+from t2t_repro.formats.imported import ImportedSide, ImportedText, SettingsFile, read_file, table_of
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import SubwordModel
 
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """Default names of the special tokens, in the order of our ids."""
 
-_CONFIG = "tokenizer_config.json"
+SETTINGS = table_of("hugging_face/settings.yml")
+"""What the settings of transformers mean here."""
 
-_DESCRIPTIVE = {
-    "_commit_hash", "backend", "bos_token", "cls_token", "is_local", "local_files_only",
-    "mask_token", "max_length", "model_input_names", "name_or_path", "num_madeup_words", "padding",
-    "padding_side", "processor_class", "return_tensors", "sep_token", "source_lang",
-    "special_tokens_map_file", "split_special_tokens", "src_lang", "stride", "target_lang",
-    "target_vocab_file", "tgt_lang", "tokenizer_file", "transformers_version", "truncation",
-    "truncation_side", "truncation_strategy",
-}  # fmt: skip
-"""Fields that change neither the ids of a sentence nor the text of a translation."""
+_CONFIG = "tokenizer_config.json"
 
 _NLLB = "eng_Latn"
 _SOURCES = {"M2M100Tokenizer": "en", "NllbTokenizer": _NLLB, "SMALL100Tokenizer": ""}
 """The source's language by default; SMaLL-100's source has the target's alone."""
-
-_M2M_LANGUAGES = (
-    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu "
-    "ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms "
-    "my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur "
-    "uz vi wo xh yi yo zh zu"
-)
-"""In the order of their ids, which no file has."""
 
 _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
@@ -84,7 +69,7 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
             raise config.refused("added_tokens_decoder", f"only the special tokens {special_by_id}")
     # Where there is no limit, transformers write 1e30.
     longest = int(min(2**31, config.value("model_max_length", 1e30)))
-    config.warn(_DESCRIPTIVE)
+    config.warn(SETTINGS["tokenizer_without_effect"])
     return ImportedText(**sides, max_length=longest)
 
 
@@ -110,7 +95,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     else:
         config.require("language_codes", "m2m100")
         ids = read_file(directory / "vocab.json", read_json)
-        codes = dict(enumerate(_M2M_LANGUAGES.split(), len(ids)))
+        codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
     special = [ids[name] for name in _SPECIAL.values()]
     tags = {number: f">>{code}<<" for number, code in codes.items()}
     names = {number: piece for piece, number in ids.items()} | tags
@@ -125,7 +110,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     sides = (ImportedSide.in_our_order(file, *order) for file in files)
     longest = config.value("model_max_length")
     tokens = "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"
-    config.warn({*_DESCRIPTIVE, *_SPECIAL, *tokens})
+    config.warn({*SETTINGS["tokenizer_without_effect"], *_SPECIAL, *tokens})
     return ImportedText(next(sides), next(sides), max_length=longest and int(longest))
 
 
