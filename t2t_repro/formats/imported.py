@@ -278,6 +278,31 @@ class WeightsFile:
             )
 
 
+class WeightNames:
+    """The names of a layer's weights in another toolkit, of which weights.yml has a table.
+
+    Args:
+        toolkit: the name of the table.
+    """
+
+    def __init__(self, toolkit: str) -> None:
+        self.table = table_of("weights.yml")[toolkit]
+
+    def of(self, weight: LayerWeight, sublayer: str | None = None, **values: str) -> str:
+        """Returns the name of a weight.
+
+        Args:
+            weight: ours.
+            sublayer: the row of the table; that of the weight's sub-layer by default.
+            values: further ones that names have a place for.
+        """
+        name = self.table[sublayer or weight.sublayer or "stack"][weight.part]
+        prefix = self.table["prefix"] if weight.sublayer else ""
+        values["kind"] = self.table["kinds"].get(weight.kind, weight.kind)
+        text: str = prefix + name
+        return text.format(**weight._asdict() | values, number=weight.layer + 1)
+
+
 def named_weights(
     model: Transformer, tables: Mapping[str, str], their_name: Callable[[LayerWeight], str]
 ) -> dict[str, tuple[keras.Variable, str]]:

@@ -67,12 +67,7 @@ _STEPS: dict[str, dict[Normalization, tuple[str, ...]]] = {
 AUTOREGRESSION: dict[DecoderSelfAttention, str] = {"attention": "self-attention", "ssru": "rnn"}
 """Marian's names of what a decoder layer sees earlier positions by."""
 
-_SUBLAYERS = {"self_attention": "self", "memory_attention": "context", "feed_forward": "ffn"}
-_MATRICES = {
-    "query": "q", "key": "k", "value": "v", "output": "o", "forget": "f", "inner": "1",
-    "outer": "2",
-}  # fmt: skip
-_KINDS = {"kernel": "W", "bias": "b", "gamma": "scale", "beta": "bias"}
+_NAMES = imported.WeightNames("marian")
 
 _CONTROL_BYTES = {f"<0x{byte:02X}>" for byte in range(32)}
 
@@ -326,18 +321,10 @@ def _build(
 
 def their_name(weight: LayerWeight, config: LayerConfig) -> str:
     """Returns Marian's name of a weight of a layer with these settings."""
-    kind = _KINDS[weight.kind]
-    if not weight.sublayer:
-        return f"{weight.stack}_top_ln_{kind}"
     place = weight.stack, weight.sublayer
     is_unit = config.is_recurrent and place == ("decoder", "self_attention")
-    sublayer = "rnn" if is_unit else _SUBLAYERS[weight.sublayer]
-    name = f"{weight.stack}_l{weight.layer + 1}_{sublayer}"
-    if weight.part == "norm":
-        last = "Wo" if sublayer in ("self", "context") else "ffn"
-        return f"{name}_{last}_ln_{kind}{'_pre' * (config.normalization == 'pre')}"
-    matrix = "" if is_unit and weight.part == "value" else _MATRICES[weight.part]
-    return f"{name}_{kind}{matrix}"
+    end = "_pre" if config.normalization == "pre" else ""
+    return _NAMES.of(weight, "ssru" if is_unit else None, end=end)
 
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from keras import ops
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.imported import Array, SettingsFile, WeightsFile, table_of
+from t2t_repro.formats.imported import Array, SettingsFile, WeightNames, WeightsFile, table_of
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.weights import LayerWeight, layer_weights
+from t2t_repro.runs.weights import layer_weights
 
 MAX_LENGTH = 2048
 """Positions of the tables that `with_source_vector` makes; T2T trained on sentences up to 256."""
@@ -32,16 +32,7 @@ _TARGET_SPACE = f"{_BODY}/target_space_embedding/kernel"
 _FINAL_NORM = f"{_BODY}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
 _SHARD = re.compile(r"transformer/symbol_modality_\d+_\d+/shared/weights_(\d+)")
 
-_SUBLAYERS = {
-    "self_attention": "self_attention", "memory_attention": "encdec_attention",
-    "feed_forward": "ffn",
-}  # fmt: skip
-_PARTS = {
-    "query": "multihead_attention/q", "key": "multihead_attention/k",
-    "value": "multihead_attention/v", "output": "multihead_attention/output_transform",
-    "inner": "conv1", "outer": "conv2",
-}  # fmt: skip
-_KINDS = {"gamma": "layer_norm_scale", "beta": "layer_norm_bias"}
+_NAMES = WeightNames("tensor2tensor")
 
 
 def transformer_from_t2t(
@@ -84,8 +75,11 @@ def transformer_from_t2t(
     model = Transformer(len(table), **sizes, positional_encoding="concatenated")
     model.build()
     model.embedding.table.assign(table)
+    # T2T calls its pre-norm hook "prepostprocess".
+    is_pre = model.config.normalization == "pre"
+    hook = "layer_prepostprocess" if is_pre else "layer_postprocess"
     for weight in layer_weights(model):
-        name = _their_name(weight, model.config.normalization)
+        name = _NAMES.of(weight, hook=hook)
         weight.variable.assign(file.value(name, tuple(weight.variable.shape)))
     return model if vector is None else with_source_vector(model, vector)
 
@@ -172,15 +166,6 @@ def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> di
     )
     depths = {"num_layers": "encoder", "num_decoder_layers": "decoder"}
     return {"config": config} | {name: stacks.count(stack) for name, stack in depths.items()}
-
-
-def _their_name(weight: LayerWeight, normalization: str) -> str:
-    """Returns T2T's name of a weight of encoder or decoder."""
-    # T2T names a norm after the hook it runs in, and its pre-norm hook "prepostprocess".
-    hook = "layer_prepostprocess" if normalization == "pre" else "layer_postprocess"
-    part = _PARTS.get(weight.part, f"{hook}/layer_norm")
-    layer = f"layer_{weight.layer}/{_SUBLAYERS[weight.sublayer]}/" if weight.sublayer else ""
-    return f"{_BODY}/{weight.stack}/{layer}{part}/{_KINDS.get(weight.kind, weight.kind)}"
 
 
 def _embedding_table(file: WeightsFile) -> Array:

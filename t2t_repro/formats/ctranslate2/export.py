@@ -145,8 +145,8 @@ def _layers(model: Transformer) -> dict[str, Any]:
     parts: dict[str, dict[int, Array]] = defaultdict(dict)
     scales = {}
     for weight in layer_weights(model):
-        place = layout.place_of(weight)
-        parts[place.name][place.number] = _with_common_depth(weight, model.config)
+        name, number, _ = layout.place_of(weight)
+        parts[name][number] = _with_common_depth(weight, model.config)
         if weight.part == "query":
             scales[layout.scale_of(weight)] = model.config.key_depth**-0.5
     joined = {name: np.concatenate([*map(of.get, sorted(of))]) for name, of in parts.items()}

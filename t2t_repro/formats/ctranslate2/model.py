@@ -275,13 +275,14 @@ def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) ->
             variable.assign(table)
     known = {layout.SOURCE, layout.TARGET, layout.SOFTMAX, layout.LOGITS_BIAS, *layout.POSITIONS}
     for weight in layer_weights(model):
-        place, (rows, *columns) = layout.place_of(weight), weight.variable.shape[::-1]
-        known.add(place.name)
-        shape = rows * place.parts, *columns
+        name, number, parts = layout.place_of(weight)
+        rows, *columns = weight.variable.shape[::-1]
+        known.add(name)
+        shape = rows * parts, *columns
         # Some toolkits have biases in some matrices only.
-        is_missing = weight.kind == "bias" and place.name not in file.arrays
-        joined = np.zeros(shape, np.float32) if is_missing else file.value(place.name, shape)
-        value = joined[rows * place.number : rows * (place.number + 1)]
+        is_missing = weight.kind == "bias" and name not in file.arrays
+        joined = np.zeros(shape, np.float32) if is_missing else file.value(name, shape)
+        value = np.split(joined, parts)[number]
         if weight.part == "query":
             usual = model.config.key_depth**-0.5
             scale = file.scalars.value(layout.scale_of(weight), usual)

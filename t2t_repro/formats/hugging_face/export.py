@@ -233,9 +233,9 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
     for weight in layer_weights(model):
         axis, power = _axis_and_power(weight, _depths(model)[weight.stack])
         value = np.array(weight.variable).T * np.float32(scale**power)
-        weights[names.their_name(weight)] = value if axis is None else np.take(value, order, axis)
+        weights[names.NAMES.of(weight)] = value if axis is None else np.take(value, order, axis)
         if weight.kind == "kernel":
-            bias = names.their_name(weight._replace(kind="bias"))
+            bias = names.NAMES.of(weight._replace(kind="bias"))
             weights.setdefault(bias, np.zeros(len(value), np.float32))
     return weights
 

@@ -27,7 +27,6 @@ from t2t_repro.formats.imported import Ids, ImportedModel, ImportedText, Setting
 from t2t_repro.model.positional_encoding import SINUSOIDS
 from t2t_repro.model.settings import LayerConfig, Positions
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.weights import LayerWeight
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
@@ -45,16 +44,7 @@ POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positi
 _ROUNDING = 4e-3
 """The most by which a number below 1 differs from its bfloat16, twice."""
 
-_ATTENTIONS = {"self_attention": "self_attn", "memory_attention": "encoder_attn"}
-_PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-_PARTS = {
-    ("self_attention", "norm"): "self_attn_layer_norm",
-    ("memory_attention", "norm"): "encoder_attn_layer_norm",
-    ("feed_forward", "norm"): "final_layer_norm",
-    ("feed_forward", "inner"): "fc1",
-    ("feed_forward", "outer"): "fc2",
-}
-"""Names of parts within a layer, by ours."""
+NAMES = imported.WeightNames("hugging_face")
 
 _KERAS_NAMES = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "beta": "bias"}
 
@@ -268,16 +258,6 @@ def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
     }
 
 
-def their_name(weight: LayerWeight) -> str:
-    """Returns the name of a layer's weight in PyTorch's model."""
-    kind = _KERAS_NAMES.get(weight.kind, weight.kind)
-    if not weight.sublayer:
-        return f"model.{weight.stack}.layer_norm.{kind}"
-    part = _PARTS.get((weight.sublayer, weight.part))
-    part = part or f"{_ATTENTIONS[weight.sublayer]}.{_PROJECTIONS[weight.part]}"
-    return f"model.{weight.stack}.layers.{weight.layer}.{part}.{kind}"
-
-
 def read_weights(directory: Path) -> WeightsFile:
     """Reads safetensors, whole or in shards, or a tf_model.h5, by the names of PyTorch's model."""
     for name, read in ((SAFETENSORS, load_file), (_INDEX, _read_shards), (TF_WEIGHTS, _read_h5)):
@@ -358,7 +338,7 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
         file: all of its weights. It may repeat tied embeddings, as PyTorch's model does.
         rows: for each side, their id of each of our ids: [ids], every one once.
     """
-    weights = imported.named_weights(model, _TABLES, their_name)
+    weights = imported.named_weights(model, _TABLES, NAMES.of)
     # Some versions of transformers store the sinusoids of M2M-100, as "weights".
     sinusoids = (name + end for name in POSITIONS for end in ("", "s"))
     file.check_names({SHARED, *_TABLES.values(), *sinusoids, *weights})
