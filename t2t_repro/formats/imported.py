@@ -220,6 +220,11 @@ class SettingsFile:
         if (value := self.value(name)) not in (None, *expected) and (value or expected):
             raise self.refused(name, " or ".join(map(repr, expected)) or "nothing")
 
+    def require_all(self, fields: Mapping[str, Sequence[Any]]) -> None:
+        """Refuses fields that are there and have none of their values, as `require` does."""
+        for name, expected in fields.items():
+            self.require(name, *expected)
+
     def refused(self, name: str, expected: str) -> UserError:
         """Returns the error for a value that cannot be imported."""
         return UserError(

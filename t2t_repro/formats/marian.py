@@ -44,30 +44,18 @@ from t2t_repro.text.marian import MarianFile
 from t2t_repro.vocabulary import UNK_ID
 
 _OPTIONS = "special:model.yml"
-_LOGITS_BIAS, _SOFTMAX = "decoder_ff_logit_out_b", "decoder_ff_logit_out_Wt"
-TABLES = {
-    "source_embedding/table": "encoder_Wemb", "embedding/table": "decoder_Wemb",
-    "softmax/table": _SOFTMAX, "logits_bias": _LOGITS_BIAS,
-}  # fmt: skip
-
-ACTIVATIONS = {
-    "relu": "relu", "swish": "swish", "gelu": "gelu", "sigmoid": "sigmoid", "": "linear",
-}  # fmt: skip
-
 OPTIONS = imported.table_of("marian.yml")
 """Marian's options: values that are required, and names without an effect."""
 
-_STEPS: dict[str, dict[Normalization, tuple[str, ...]]] = {
-    "transformer-preprocess": {"post": ("", "d"), "pre": ("n", "dn", "nd")},
-    "transformer-postprocess": {"post": ("an", "dan"), "pre": ("a", "da")},
-    "transformer-postprocess-top": {"post": ("", "d"), "pre": ("n", "dn", "nd")},
-}
-"""Where each kind of model normalizes (n) and adds the input (a); d is dropout."""
+ACTIVATIONS: dict[str, str] = OPTIONS["activations"]
+"""Keras's names, by Marian's."""
 
 AUTOREGRESSION: dict[DecoderSelfAttention, str] = {"attention": "self-attention", "ssru": "rnn"}
 """Marian's names of what a decoder layer sees earlier positions by."""
 
 _NAMES = imported.WeightNames("marian")
+TABLES = _NAMES.table["tables"]
+_LOGITS_BIAS, _SOFTMAX = TABLES["logits_bias"], TABLES["softmax/table"]
 
 _CONTROL_BYTES = {f"<0x{byte:02X}>" for byte in range(32)}
 
@@ -329,8 +317,7 @@ def their_name(weight: LayerWeight, config: LayerConfig) -> str:
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
     """Returns the arguments of the `Transformer` that has these options."""
-    for name, expected in OPTIONS["required"].items():
-        options.require(name, *expected)
+    options.require_all(OPTIONS["required"])
     d_ff = options.size("transformer-dim-ffn", 2048)
     options.require("transformer-decoder-dim-ffn", 0, d_ff)
     activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
@@ -366,8 +353,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
-    for name, expected in _STEPS.items():
-        options.require(name, *expected[kind])
+    options.require_all(OPTIONS["normalization"][kind])
     match = re.match(r"v(\d+)\.(\d+)\.(\d+)", options.value("version", "v0.0.0"))
     version = tuple(map(int, match.groups())) if match else ()
     if activation == "gelu" and version <= (1, 12, 0):

@@ -35,7 +35,7 @@ from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.dense import Dense
 from t2t_repro.model.settings import LAYER_NORM_EPSILON
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.weights import check_exportable, layer_weights, logits_bias
+from t2t_repro.runs.weights import LayerWeight, check_exportable, layer_weights, logits_bias
 from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.vocabulary import PAD_ID
 
@@ -77,9 +77,7 @@ def _check(model: Transformer) -> None:
     supported = {
         "Transformer.positional_encoding": (model.positional_encoding.kind, ["concatenated"]),
         "Transformer.tied_embeddings": (model.tied_embeddings, ["all", "target_softmax"]),
-        "Transformer.neighbourhood": (model.neighbourhood, [None]),
         "LayerConfig.activation": (layer.activation, [*ACTIVATIONS.values()]),
-        "LayerConfig.norm": (layer.norm, ["LayerNorm"]),
         "LayerConfig.normalization": (layer.normalization, ["post"]),
         "LayerConfig.norm_epsilon": (layer.norm_epsilon, [LAYER_NORM_EPSILON]),
         "LayerConfig.decoder_self_attention": (layer.decoder_self_attention, [*AUTOREGRESSION]),
@@ -130,17 +128,18 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
     for students, for the input x of each matrix.
     """
     model, subwords = translator.model, translator.subwords
-    kernels = {id(one.variable): their_name(one, model.config) for one in layer_weights(model)}
-    layers = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
+    kernels = (weight for weight in layer_weights(model) if weight.kind == "kernel")
     translations = [best.text for best, *_ in translator.translate(lines, first=None)]
+    found: dict[str, list[tf.Tensor]] = {}
     outputs = []
     with ExitStack() as stack:
-        inputs = {layer: stack.enter_context(recorded_by(layer)) for layer in layers}
+        for kernel in kernels:
+            recorded = recorded_by(_layer_of(model, kernel))
+            found[their_name(kernel, model.config)] = stack.enter_context(recorded)
         for pair in zip(lines, translations, strict=True):
             encoded = (side.encode([text]) for side, text in zip(subwords, pair, strict=True))
             source, target = map(tf.constant, encoded)
             outputs.append(model.decode(target, model.encode(source), source))
-    found = {kernels[id(layer.kernel)]: some for layer, some in inputs.items()}
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
     # Under a shortlist, the product with the table has no name.
     found |= {table: outputs, "none": outputs}
@@ -149,6 +148,13 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
         f"{name}_QuantMultA": np.array([[127 / (np.mean(some) + 1.1 * np.std(some))]], np.float32)
         for name, some in largest.items()
     }
+
+
+def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
+    """Returns the layer that multiplies by a matrix."""
+    sublayer = getattr(getattr(model, kernel.stack).layers[kernel.layer], kernel.sublayer)
+    parts = vars(sublayer).values()
+    return next(x for x in parts if isinstance(x, Dense) and x.kernel is kernel.variable)
 
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:

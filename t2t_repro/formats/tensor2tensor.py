@@ -135,8 +135,7 @@ def read_hparams(path: Path) -> SettingsFile:
         expected="the hparams.json that t2t-trainer writes beside its checkpoints: copy it there, "
         'or write one such as {"num_heads": 8}; all other sizes are known from the weights',
     )
-    for name, allowed in table_of("tensor2tensor.yml").items():
-        hparams.require(name, *allowed)
+    hparams.require_all(table_of("tensor2tensor.yml"))
     return hparams
 
 

@@ -136,13 +136,15 @@ def check_exportable(
         model: built.
         engine: the name of the other one.
         settings: by name, the model's value and the values that the engine supports; by default
-            those of most engines for what only imported models have.
+            those of most engines.
 
     Raises:
         UserError: it does not support a setting, or the model has weights of the user's own layers.
     """
     own = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
     usual = {
+        "Transformer.neighbourhood": (model.neighbourhood, [None]),
+        "LayerConfig.norm": (model.config.norm, ["LayerNorm"]),
         "LayerConfig.decoder_self_attention": (model.config.decoder_self_attention, ["attention"]),
         "Transformer.first_position": (model.settings.first_position, [0]),
         "Transformer.start_id": (model.settings.start_id, [PAD_ID]),

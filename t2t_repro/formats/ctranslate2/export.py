@@ -81,9 +81,7 @@ def _specification(translator: Translator) -> Spec:
     """Returns CTranslate2's specification of a model, with weights and vocabularies."""
     model, layer = translator.model, translator.model.config
     supported = {
-        "neighbourhood": (model.neighbourhood, [None]),
-        "activation": (layer.activation, sorted(layout.ACTIVATIONS)),
-        "norm": (layer.norm, ["LayerNorm"]),
+        "LayerConfig.activation": (layer.activation, sorted(layout.ACTIVATIONS)),
         **{f"Transformer.{x}": (0, [0]) for x in ("start_id", "first_position", "source_eos")},
     }
     check_exportable(model, "CTranslate2", supported)

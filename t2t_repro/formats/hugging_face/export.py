@@ -277,12 +277,10 @@ def _check_supported(model: Transformer) -> None:
     depth = layer.d_model // layer.num_heads
     supported = {
         "LayerConfig.normalization": (layer.normalization, ["post"]),
-        "LayerConfig.norm": (layer.norm, ["LayerNorm"]),
         "LayerConfig.activation": (layer.activation, sorted(_ACTIVATIONS)),
         "LayerConfig.d_k": (layer.key_depth, [depth]),
         "LayerConfig.d_v": (layer.value_depth, [depth]),
         "LayerConfig.norm_epsilon": (layer.norm_epsilon, [min(layer.norm_epsilon, THEIR_EPSILON)]),
         "Transformer.positional_encoding": (model.positional_encoding.kind, _POSITIONS),
-        "Transformer.neighbourhood": (model.neighbourhood, [None]),
     }
     check_exportable(model, "Hugging Face's MarianMTModel", supported)

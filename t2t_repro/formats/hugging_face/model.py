@@ -32,26 +32,16 @@ CONFIG, GENERATION = "config.json", "generation_config.json"
 SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
 _INDEX = f"{SAFETENSORS}.index.json"
 
-LOGITS_BIAS = "final_logits_bias"
-SHARED, SOFTMAX = "model.shared.weight", "lm_head.weight"
-SOURCE, TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
-_TABLES = {
-    "source_embedding/table": SOURCE, "embedding/table": TARGET, "softmax/table": SOFTMAX,
-    "logits_bias": LOGITS_BIAS,
-}  # fmt: skip
+NAMES = imported.WeightNames("hugging_face")
+_TABLES = NAMES.table["tables"]
+SOURCE, TARGET, SOFTMAX, LOGITS_BIAS = _TABLES.values()
+SHARED = "model.shared.weight"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
 _ROUNDING = 4e-3
 """The most by which a number below 1 differs from its bfloat16, twice."""
 
-NAMES = imported.WeightNames("hugging_face")
-
-_KERAS_NAMES = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "beta": "bias"}
-
-ACTIVATIONS = {
-    "gelu": "gelu", "gelu_python": "gelu", "linear": "linear", "relu": "relu", "relu6": "relu6",
-    "sigmoid": "sigmoid", "silu": "swish", "swish": "swish", "tanh": "tanh",
-}  # fmt: skip
+ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 """Keras's names of the activations, by those of transformers."""
 
 
@@ -177,8 +167,7 @@ def read_config(directory: Path) -> Config:
     path = directory / GENERATION
     generation = SettingsFile(path) if path.exists() else config
     family = config.one_of("model_type", FAMILIES, "marian")
-    for name, expected in family.required.items():
-        config.require(name, *expected)
+    config.require_all(family.required)
     if not config.value("scale_embedding"):
         # Where it is missing, transformers do not scale.
         raise config.refused("scale_embedding", "True")
@@ -302,7 +291,7 @@ def _pytorch_name(parts: list[str], last: str) -> str:
     if parts[-1].endswith("shared"):
         return SHARED
     stack = max(place for place, part in enumerate(parts) if part in ("encoder", "decoder"))
-    return ".".join(["model", *parts[stack:], _KERAS_NAMES.get(last, last)])
+    return ".".join(["model", *parts[stack:], NAMES.table["kinds"].get(last, last)])
 
 
 def position_kind(

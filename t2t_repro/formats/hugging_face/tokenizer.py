@@ -49,10 +49,7 @@ _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     """Reads the files of a `MarianTokenizer`; settings that change ids or text are refused."""
     config = SettingsFile(directory / _CONFIG, _read_config)
-    config.require("tokenizer_class", "MarianTokenizer")
-    # These must be missing or empty.
-    for name in ("additional_special_tokens", "extra_special_tokens", "sp_model_kwargs"):
-        config.require(name)
+    config.require_all(SETTINGS["tokenizers"]["marian"])
     special = [_content(config.value(name)) or default for name, default in _SPECIAL.items()]
     separate = bool(config.value("separate_vocabs"))
     target_vocabulary = "target_vocab.json" if separate else "vocab.json"
@@ -83,8 +80,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     """
     config = SettingsFile(directory / _CONFIG, _read_config)
     default = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
-    config.require("legacy_behaviour")
-    config.require("sp_model_kwargs")
+    config.require_all(SETTINGS["tokenizers"]["m2m_100"])
     model = read_file(directory / "sentencepiece.bpe.model", Path.read_bytes)
     if default == _NLLB:
         if not licence_of(directory):
