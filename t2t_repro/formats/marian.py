@@ -32,12 +32,7 @@ from t2t_repro.files import read_at_most
 from t2t_repro.formats import imported
 from t2t_repro.formats.imported import ImportedModel, ImportedSide, SettingsFile, WeightsFile
 from t2t_repro.formats.marian_binary import read_binary, read_shortlist
-from t2t_repro.model.settings import (
-    OWN_SOURCE_EMBEDDING,
-    DecoderSelfAttention,
-    LayerConfig,
-    Normalization,
-)
+from t2t_repro.model.settings import OWN_SOURCE_EMBEDDING, LayerConfig, Normalization
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight
 from t2t_repro.text.marian import MarianFile
@@ -50,8 +45,8 @@ OPTIONS = imported.table_of("marian.yml")
 ACTIVATIONS: dict[str, str] = OPTIONS["activations"]
 """Keras's names, by Marian's."""
 
-AUTOREGRESSION: dict[DecoderSelfAttention, str] = {"attention": "self-attention", "ssru": "rnn"}
-"""Marian's names of what a decoder layer sees earlier positions by."""
+AUTOREGRESSION: dict[str, str] = OPTIONS["autoregression"]
+"""What a decoder layer sees earlier positions by, by Marian's name of it."""
 
 _NAMES = imported.WeightNames("marian")
 TABLES = _NAMES.table["tables"]
@@ -323,8 +318,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
     activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
     softmax, source = (bool(options.value(f"tied-embeddings{end}")) for end in ("", "-src"))
     ties = "all" if options.value("tied-embeddings-all") else imported.TIED[source, softmax]
-    units = {theirs: ours for ours, theirs in AUTOREGRESSION.items()}
-    unit = options.one_of("transformer-decoder-autoreg", units, "self-attention")
+    unit: Any = options.one_of("transformer-decoder-autoreg", AUTOREGRESSION, "self-attention")
     rows = options.value("dim-vocabs", [])
     if [*map(type, rows)] != [int, int]:
         raise options.refused("dim-vocabs", "two sizes")

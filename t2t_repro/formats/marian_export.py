@@ -80,7 +80,7 @@ def _check(model: Transformer) -> None:
         "LayerConfig.activation": (layer.activation, [*ACTIVATIONS.values()]),
         "LayerConfig.normalization": (layer.normalization, ["post"]),
         "LayerConfig.norm_epsilon": (layer.norm_epsilon, [LAYER_NORM_EPSILON]),
-        "LayerConfig.decoder_self_attention": (layer.decoder_self_attention, [*AUTOREGRESSION]),
+        "LayerConfig.decoder_self_attention": (layer.decoder_self_attention, ["attention", "ssru"]),
         "the width of all heads": (
             {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)},
             [{layer.d_model}],
@@ -159,7 +159,7 @@ def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
     layer, is_all = model.config, model.tied_embeddings == "all"
-    activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+    theirs = {ours: name for name, ours in (ACTIVATIONS | AUTOREGRESSION).items()}
     return OPTIONS["student"] | {
         "dim-emb": layer.d_model,
         "dim-vocabs": [len(source), len(target)],
@@ -167,9 +167,9 @@ def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
         "dec-depth": model.num_decoder_layers,
         "tied-embeddings": not is_all,
         "tied-embeddings-all": is_all,
-        "transformer-decoder-autoreg": AUTOREGRESSION[layer.decoder_self_attention],
+        "transformer-decoder-autoreg": theirs[layer.decoder_self_attention],
         "transformer-dim-ffn": layer.d_ff,
-        "transformer-ffn-activation": activations[layer.activation],
+        "transformer-ffn-activation": theirs[layer.activation],
         "transformer-heads": layer.num_heads,
     }
 

@@ -12,22 +12,14 @@ from t2t_repro.config.gin_files import import_hint, read_gin
 from t2t_repro.config.values import Precision, check_value
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
-from t2t_repro.model.settings import (
-    OWN_SOFTMAX,
-    OWN_SOURCE_EMBEDDING,
-    LayerConfig,
-    Rows,
-    TransformerSettings,
-)
+from t2t_repro.model import settings
+from t2t_repro.model.settings import LayerConfig, Rows, TransformerSettings
 
 if TYPE_CHECKING:
     from t2t_repro.model.transformer import Transformer
 
-_HINTS = get_type_hints(TransformerSettings, include_extras=True) | {
-    "vocab_size": Rows,
-    "dtype": Precision,
-    "trainable": bool,
-}
+_HINTS = get_type_hints(TransformerSettings, include_extras=True)
+_HINTS |= {"vocab_size": Rows, "dtype": Precision, "trainable": bool}
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerSettings)}
 _LAYER_DEFAULTS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
 _TRAINING_ALONE = LayerConfig.TRAINING_ALONE
@@ -76,9 +68,9 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
     """Counts the parameters of a Transformer's matrices; biases and norms have few more."""
     config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
     tables = rows
-    if sizes["tied_embeddings"] in OWN_SOURCE_EMBEDDING:
+    if sizes["tied_embeddings"] in settings.OWN_SOURCE_EMBEDDING:
         tables += sizes["source_vocab_size"] or rows
-    if sizes["tied_embeddings"] in OWN_SOFTMAX:
+    if sizes["tied_embeddings"] in settings.OWN_SOFTMAX:
         tables += rows
     if sizes.get("positional_encoding") == "learned":
         tables += 2 * (sizes["max_length"] or 0)

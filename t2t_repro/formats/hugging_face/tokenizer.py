@@ -102,12 +102,10 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
         raise UserError(f"{directory} has no language {min(unknown)}, expected one of {known}.")
     cleans = bool(config.value("clean_up_tokenization_spaces"))
     files = (MarianFile(model, [], cleans, languages=two) for two in (both if default else [], []))
-    order = names, special, len(names)
-    sides = (ImportedSide.in_our_order(file, *order) for file in files)
+    sides = [ImportedSide.in_our_order(file, names, special, len(names)) for file in files]
     longest = config.value("model_max_length")
-    tokens = "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"
-    config.warn({*SETTINGS["tokenizer_without_effect"], *_SPECIAL, *tokens})
-    return ImportedText(next(sides), next(sides), max_length=longest and int(longest))
+    config.warn(SETTINGS["tokenizer_without_effect"])
+    return ImportedText(*sides, max_length=longest and int(longest))
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:
@@ -179,11 +177,12 @@ def tokenizer_files(source: MarianFile, target: MarianFile, longest: int) -> dic
         },
     }
     vocabularies = {"vocab.json": source} | ({"target_vocab.json": target} if separate else {})
-    content: dict[str, Any] = {_CONFIG: config}
-    for name, side in vocabularies.items():
-        content[name] = {piece: number for number, piece in enumerate(side.pieces)}
+    content: dict[str, Any] = {
+        name: {piece: number for number, piece in enumerate(side.pieces)}
+        for name, side in vocabularies.items()
+    }
     files = {
         name: (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-        for name, value in content.items()
+        for name, value in (content | {_CONFIG: config}).items()
     }
     return files | {"source.spm": source.model, "target.spm": target.model}
