@@ -22,7 +22,7 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import check_extra, check_new, define_path
+from t2t_repro.command_line.flags import check_extra, check_new, define_path, define_paths
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory
@@ -56,12 +56,10 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
         is_native = files.is_file() or not (commit or any(files.glob("*config.json")))
         if vocab and not is_native:
             raise UserError(f"--vocab is of Marian's own files, expected none for {name}.")
-        vocabularies = [Path(vocabulary).expanduser() for vocabulary in vocab]
-        models = (
-            read_marian(files, vocabularies)
-            if is_native
-            else [read_hugging_face(files, **languages)]
-        )
+        if is_native:
+            models = read_marian(files, [*map(Path, vocab)])
+        else:
+            models = [read_hugging_face(files, **languages)]
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
             write_imported(folder, model, name, commit)
@@ -115,7 +113,7 @@ def cli() -> None:
     """Runs the command."""
     define_model("Marian's files, what MarianMTModel.save_pretrained wrote, or a name on the hub.")
     meaning = "A vocabulary, of both sides; or twice, of source and target. Of decoder.yml if not."
-    flags.DEFINE_multi_string("vocab", [], meaning)
+    define_paths("vocab", meaning)
     run(main)
 
 

@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -306,6 +306,12 @@ class WeightNames:
         values["kind"] = self.table["kinds"].get(weight.kind, weight.kind)
         text: str = prefix + name
         return text.format(**weight._asdict() | values, number=weight.layer + 1)
+
+
+def count_layers(names: Iterable[str], start: str) -> int:
+    """Counts the layers whose names of weights begin with `start` and a number."""
+    matches = (re.match(rf"{start}\d+/", name) for name in names)
+    return len({match[0] for match in matches if match})
 
 
 def named_weights(

@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from keras import ops
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.imported import Array, SettingsFile, WeightNames, WeightsFile, table_of
+from t2t_repro.formats import imported
+from t2t_repro.formats.imported import Array, SettingsFile, WeightsFile
+from t2t_repro.model.positional_encoding import SINUSOIDS
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import layer_weights
 
 MAX_LENGTH = 2048
-"""Positions of the tables that `with_source_vector` makes; T2T trained on sentences up to 256."""
+"""Positions of tables with a vector of the target space; T2T trained on sentences up to 256."""
 
 _STEP = "global_step"
 _BODY = "transformer/body"
@@ -32,7 +33,7 @@ _TARGET_SPACE = f"{_BODY}/target_space_embedding/kernel"
 _FINAL_NORM = f"{_BODY}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
 _SHARD = re.compile(r"transformer/symbol_modality_\d+_\d+/shared/weights_(\d+)")
 
-_NAMES = WeightNames("tensor2tensor")
+_NAMES = imported.WeightNames("tensor2tensor")
 
 
 def transformer_from_t2t(
@@ -43,14 +44,20 @@ def transformer_from_t2t(
 ) -> Transformer:
     """Builds the Transformer that T2T trained, with its weights.
 
+    T2T's Transformer adds a row of a table of 32, "target_space_embedding", to the encoder's input,
+    one for each kind of text that it can write. A model of one task trains one row. The paper has
+    no such vector. Added at every position it is only another positional encoding, so positions
+    are then tables of `MAX_LENGTH` rows, as learned ones are: the source's with the vector added,
+    the target's without.
+
     Args:
         checkpoint: the directory that t2t-trainer wrote, for its latest checkpoint, or one of its
             checkpoints (`.../model.ckpt-1200`).
         hparams: the run's hparams.json; by default the one beside the checkpoint.
         subwords: the size of the vocabulary, to be checked if given. T2T's `vocab_divisor` rounds
             the number of embedding rows up.
-        target_space: the row of the checkpoint's `target_space_embedding` that was trained; see
-            `with_source_vector`. None where the checkpoint has no such table.
+        target_space: the row of the checkpoint's `target_space_embedding` that was trained.
+            None where the checkpoint has no such table.
 
     Returns:
         The model, built and loaded.
@@ -71,41 +78,24 @@ def transformer_from_t2t(
             "give the vocabulary that it was trained with."
         )
     vector = _target_space_vector(file, target_space)
+    of_positions: dict[str, Any] = {"positional_encoding": "concatenated"}
+    if vector is not None:
+        of_positions = {"positional_encoding": "learned", "max_length": MAX_LENGTH}
     sizes = sizes_of(settings, {name: array.shape for name, array in file.arrays.items()})
-    model = Transformer(len(table), **sizes, positional_encoding="concatenated")
+    model = Transformer(len(table), **sizes, **of_positions)
     model.build()
     model.embedding.table.assign(table)
+    if vector is not None:
+        signal = SINUSOIDS["concatenated"](np.arange(MAX_LENGTH), model.config.d_model)
+        model.positional_encoding.table.assign(signal + vector)
+        model.target_positional_encoding.table.assign(signal)
     # T2T calls its pre-norm hook "prepostprocess".
     is_pre = model.config.normalization == "pre"
     hook = "layer_prepostprocess" if is_pre else "layer_postprocess"
     for weight in layer_weights(model):
         name = _NAMES.of(weight, hook=hook)
         weight.variable.assign(file.value(name, tuple(weight.variable.shape)))
-    return model if vector is None else with_source_vector(model, vector)
-
-
-def with_source_vector(model: Transformer, vector: Array) -> Transformer:
-    """Copies a model so that it adds a vector to the encoder's input at every position.
-
-    T2T's Transformer adds a row of a table of 32, "target_space_embedding", one for each kind of
-    text that it can write. A model of one task trains one row. The paper has no such vector. Added
-    at every position it is only another positional encoding, so the copy's positions are tables of
-    `MAX_LENGTH` rows, as learned ones are: the source's with the vector added, the target's
-    without.
-
-    Args:
-        model: built, with the paper's tied embeddings and sinusoids, and no bias on the logits.
-        vector: [d_model].
-    """
-    config = {**model.get_config(), "positional_encoding": "learned", "max_length": MAX_LENGTH}
-    copy = Transformer.from_config(config)
-    copy.build()
-    for part in ("embedding", "encoder", "decoder"):
-        getattr(copy, part).set_weights(getattr(model, part).get_weights())
-    signal = np.asarray(model.positional_encoding.encode(ops.arange(MAX_LENGTH)))
-    copy.positional_encoding.table.assign(signal + vector)
-    copy.target_positional_encoding.table.assign(signal)
-    return copy
+    return model
 
 
 def step_of_t2t(checkpoint: str | Path) -> int:
@@ -135,7 +125,7 @@ def read_hparams(path: Path) -> SettingsFile:
         expected="the hparams.json that t2t-trainer writes beside its checkpoints: copy it there, "
         'or write one such as {"num_heads": 8}; all other sizes are known from the weights',
     )
-    hparams.require_all(table_of("tensor2tensor.yml"))
+    hparams.require_all(imported.table_of("tensor2tensor.yml"))
     return hparams
 
 
@@ -144,8 +134,6 @@ def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> di
 
     They are those of the weights, whatever hparams.json says of them.
     """
-    matches = (re.match(rf"{_BODY}/(encoder|decoder)/layer_\d+/", name) for name in shapes)
-    stacks = list({match[0]: match[1] for match in matches if match}.values())
     layer = f"{_BODY}/encoder/layer_0"
     d_model, d_ff = shapes[f"{layer}/ffn/conv1/kernel"]
     attention = f"{layer}/self_attention/multihead_attention"
@@ -163,8 +151,11 @@ def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> di
         # Only a pre-norm model has a norm after its last layer.
         normalization="pre" if _FINAL_NORM in shapes else "post",
     )
-    depths = {"num_layers": "encoder", "num_decoder_layers": "decoder"}
-    return {"config": config} | {name: stacks.count(stack) for name, stack in depths.items()}
+    return {
+        "config": config,
+        "num_layers": imported.count_layers(shapes, f"{_BODY}/encoder/layer_"),
+        "num_decoder_layers": imported.count_layers(shapes, f"{_BODY}/decoder/layer_"),
+    }
 
 
 def _embedding_table(file: WeightsFile) -> Array:

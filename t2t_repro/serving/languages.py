@@ -1,11 +1,15 @@
 """Codes of languages: those of clients, of models' tags, and of `--direction`."""
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from babel.core import get_global
 
 CODE = r"[a-z]{2,3}(?:_\w+|-[A-Z]\w*|-[a-z]{4}|-[0-9]{3})*"
 """A code such as en, pt-BR, zh-Hans or es-419. After a hyphen, a region is in capitals."""
+
+_SCRIPT = "-(?!Han[st])[A-Z][a-z]{3}$"
 
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb"}
 """LibreTranslate's own codes, and Norwegian, which is Bokmål unless it is said to be Nynorsk."""
@@ -27,6 +31,17 @@ def standard_code(label: str) -> str:
     standard = _ALIASES.get(language) or get_global("language_aliases").get(language, language)
     cased = (part.title() if len(part) == 4 else part.upper() for part in others)
     return "-".join([standard.replace("_", "-"), *cased])
+
+
+def usual_codes(codes: Collection[str]) -> dict[str, str]:
+    """Returns what clients call each of a model's languages, by its code from `standard_code`.
+
+    A script is left out where the language has no other, also if CLDR expects another one. Both
+    scripts of Chinese are always said.
+    """
+    short = {code: re.sub(_SCRIPT, "", code) for code in codes}
+    counts = Counter(short.values())
+    return {code: name if counts[name] == 1 else code for code, name in short.items()}
 
 
 def is_language(code: str) -> bool:

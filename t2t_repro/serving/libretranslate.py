@@ -4,7 +4,6 @@ https://docs.libretranslate.com/ describes it; docs/serving.md says what is diff
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -18,16 +17,13 @@ from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import find_long, translate_sentences
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.html import Piece, html_of, split_html
-from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code
+from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code, usual_codes
 from t2t_repro.serving.predict import Columns, check_texts, read_json
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
 _DIRECTION = re.compile(rf"({CODE})-({CODE}|\*)", re.ASCII)
-_SCRIPT = "-(?!Han[st])[A-Z][a-z]{3}$"
-"""The script in a code, which clients leave out where it is the only one of a language."""
-
 _MULTIPART = re.compile(r'multipart/form-data\s*;.*\bboundary="?([^";\s]+)', re.IGNORECASE)
 _NAME = re.compile(r'[;\s]name="?([^";\r\n]+)', re.IGNORECASE)
 _read_fields = partial(parse_qs, keep_blank_values=True, errors="strict", max_num_fields=1000)
@@ -114,9 +110,7 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
 def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
     """Yields the directions of a model."""
     full = {standard_code(label): tag for label, tag in translator.tags.languages.items()}
-    plain = {code: re.sub(_SCRIPT, "", code) for code in full}
-    counts = Counter(plain.values())
-    usual = {code if counts[plain[code]] > 1 else plain[code]: tag for code, tag in full.items()}
+    usual = {code: full[whole] for whole, code in usual_codes(full).items()}
     tags = full | usual
     for source, target in read_pairs(text):
         own = tags.get(find_code(source, tags)) if translator.tags.defaults else ""

@@ -4,7 +4,7 @@ CTranslate2 stores matrices as [outputs, inputs], the transpose of ours. Project
 input are one matrix there, one below the other.
 """
 
-from t2t_repro.formats.imported import WeightNames
+from t2t_repro.formats.imported import WeightNames, table_of
 from t2t_repro.runs.weights import LayerWeight
 
 MODEL, CONFIG = "model.bin", "config.json"
@@ -17,10 +17,9 @@ POSITIONS = {
 }
 """Names of the tables of positions, and ours."""
 
-ACTIVATIONS = {
-    "relu": 0, "silu": 2, "swish": 2, "gelu": 3, "tanh": 5, "sigmoid": 6,
-}  # fmt: skip
-"""Numbers of CTranslate2's activations, by Keras's names; 1 and 4 approximate the gelu."""
+SETTINGS = table_of("ctranslate2/settings.yml")
+ACTIVATIONS: dict[str, int] = SETTINGS["activations"]
+"""Numbers of CTranslate2's activations, by Keras's names."""
 
 _NAMES = WeightNames("ctranslate2")
 

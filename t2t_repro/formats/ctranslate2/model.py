@@ -41,22 +41,11 @@ _NO_PAD, _NO_EOS, _NO_UNK = -1, -2, -3
 _ADDED_ROWS = 3
 """Rows of zeros after a table's own, for special tokens that it lacks."""
 
-_ARGOS_SEARCH = {
-    "BeamSearch.beam_size": 4, "BeamSearch.length_penalty": 0.2,
-    "BeamSearch.penalty": "@power_penalty",
-}  # fmt: skip
-
 _LANGUAGE = re.compile("^(?:__([a-z]+)__|([a-z]{3}_[A-Z][a-z]{3}))$")
 """The code of a language in M2M-100 and NLLB; here it is `>>de<<`, as in Marian's models."""
 
 _ROUNDING = 1e-6
 """The most by which sinusoids in float32 differ at position 1; the angle's error grows with it."""
-
-_WITHOUT_EFFECT = {
-    "decoder/alibi_use_positive_positions", "decoder/alignment_heads", "decoder/scale_alibi",
-    "encoder/embeddings_merge",
-}  # fmt: skip
-"""Scalars that say something, and change no score of a model that we can be."""
 
 
 @np.errstate(all="ignore")  # What is not a number is refused at the end.
@@ -73,13 +62,11 @@ def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedMo
             not one that `Transformer` can be.
     """
     file, config = _ModelBin(folder / layout.MODEL), SettingsFile(folder / layout.CONFIG)
-    for name in ("add_source_bos", "multi_query_attention", "quantization_type"):
-        config.require(name)
+    config.require_all(layout.SETTINGS["config"])
     search: dict[str, object] = {}
     if is_package := (metadata := folder.with_name("metadata.json")).exists():
-        (package := SettingsFile(metadata)).require("type", "translate")
-        package.require("target_prefix")
-        search |= _ARGOS_SEARCH
+        SettingsFile(metadata).require_all(layout.SETTINGS["package"])
+        search |= layout.SETTINGS["argos_search"]
     paths = splitters or _find_splitters(metadata.parent if is_package else folder)
     models = [imported.read_file(path, _read_splitter) for path in paths] or [b""]
     source = _read_side("source", folder, config, file.table(layout.SOURCE), models[0])
@@ -237,19 +224,13 @@ def _arguments(
     return {
         "vocab_size": len(tables["embedding/table"]),
         "source_vocab_size": None if source is None else len(source),
-        "num_layers": _depth(file, "encoder"),
-        "num_decoder_layers": _depth(file, "decoder"),
+        "num_layers": imported.count_layers(file.arrays, "encoder/layer_"),
+        "num_decoder_layers": imported.count_layers(file.arrays, "decoder/layer_"),
         "config": layers,
         "tied_embeddings": imported.TIED[source is None, "softmax/table" not in tables],
         "logits_bias": "logits_bias" in tables,
         "source_eos": config.value("add_source_eos", False),
     }
-
-
-def _depth(file: _ModelBin, stack: str) -> int:
-    """Returns the number of layers of a stack."""
-    matches = (re.match(rf"{stack}/layer_\d+/", name) for name in file.arrays)
-    return len({match[0] for match in matches if match})
 
 
 def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
@@ -270,6 +251,7 @@ def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
 
 def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) -> None:
     """Gives a model all of its weights."""
+    scalars = file.scalars
     for variable in model.trainable_variables:
         if (table := tables.get(name_of(variable))) is not None:
             variable.assign(table)
@@ -285,12 +267,12 @@ def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) ->
         value = np.split(joined, parts)[number]
         if weight.part == "query":
             usual = model.config.key_depth**-0.5
-            scale = file.scalars.value(layout.scale_of(weight), usual)
+            scale = scalars.value(layout.scale_of(weight), usual)
             value = value * (np.float32(scale) / np.float32(usual))
         weight.variable.assign(value.T)
-    file.check_names({*known, *file.scalars.values})
+    file.check_names({*known, *scalars.values})
     # Other scalars must say nothing.
-    for name in file.scalars.values.keys() - file.scalars.known - _WITHOUT_EFFECT:
-        file.scalars.require(name)
+    for name in scalars.values.keys() - scalars.known - {*layout.SETTINGS["without_effect"]}:
+        scalars.require(name)
     if not all(np.isfinite(weight).all() for weight in model.get_weights()):
         raise UserError(f"{file.path} has weights that are not numbers: copy it again.")

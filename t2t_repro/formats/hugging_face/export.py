@@ -41,7 +41,7 @@ from t2t_repro.decoding.settings import BeamSearch, MarianSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.files import whole_directory, write_json
 from t2t_repro.formats.hugging_face import model as names
-from t2t_repro.formats.hugging_face.tokenizer import marian_file, tokenizer_files
+from t2t_repro.formats.hugging_face.tokenizer import SETTINGS, marian_file, tokenizer_files
 from t2t_repro.formats.imported import NEVER, Array
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight, check_exportable, layer_weights, logits_bias
@@ -144,21 +144,18 @@ class HuggingFaceModel:
     def _config(self) -> dict[str, Any]:
         model, layer = self._model, self._model.config
         config = {
-            "model_type": "marian",
-            "architectures": ["MarianMTModel"],
+            **SETTINGS["exported"],
             "d_model": layer.d_model,
             "vocab_size": len(self._source.pieces),
             "decoder_vocab_size": len(self._target.pieces),
             "share_encoder_decoder_embeddings": self._is_shared,
             "tie_word_embeddings": model.own_softmax is None,
             "max_position_embeddings": self._positions,
-            "scale_embedding": True,
             "activation_function": _ACTIVATIONS[layer.activation],
             "dropout": layer.dropout,
             "attention_dropout": layer.attention_dropout,
             "activation_dropout": layer.relu_dropout,
             **_SPECIAL_IDS,
-            "forced_eos_token_id": None,
         }
         for stack, depth in _depths(model).items():
             config[f"{stack}_layers"] = depth
