@@ -31,9 +31,7 @@ ROOT = Path(__file__).parents[3]
 
 SIZES: dict[str, dict[str, Any]] = {
     "a shallow decoder": {
-        "config": LayerConfig(24, 16, 3),
-        "num_layers": 3,
-        "num_decoder_layers": 1,
+        "config": LayerConfig(24, 16, 3), "num_layers": 3, "num_decoder_layers": 1,
     },
     "pre-norm, concatenated": {
         "config": LayerConfig(20, 16, 2, normalization="pre"),
@@ -44,17 +42,13 @@ SIZES: dict[str, dict[str, Any]] = {
         "config": LayerConfig(
             16, 16, 2, activation="swish", attention_biases=True, norm_epsilon=1e-2
         ),
-        "positional_encoding": "halves",
-        "logits_bias": True,
-        "num_decoder_layers": 2,
+        "positional_encoding": "halves", "logits_bias": True, "num_decoder_layers": 2,
     },
     "learned positions, deep keys, none tied": {
         "config": LayerConfig(16, 16, 3, d_k=9, d_v=5, attention_biases=True, activation="gelu"),
-        "positional_encoding": "learned",
-        "max_length": 30,
-        "tied_embeddings": "none",
+        "positional_encoding": "learned", "max_length": 30, "tied_embeddings": "none",
     },
-}
+}  # fmt: skip
 SOURCES = ["the red bird", "a", "a tree, a house", "the river, the stone and the cloud", "x ⁇ 🙂"]
 TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω"]
 WORDS = ["the", "red", "a", "blue", "stone", "river"]
@@ -97,33 +91,6 @@ def tokens_of(subwords, ids):
 def tokens_of_lines(subwords, lines):
     """As CTranslate2 takes them: it adds EOS."""
     return [tokens_of(subwords, ids[:-1]) for ids in subwords.encode(lines)]
-
-
-def greedy(model, sources):
-    """[batch, STEPS], by a full pass for every id; and the log-probability of each."""
-    ids = np.zeros((len(sources), STEPS), np.int32)
-    for step in range(STEPS):
-        log_probs = tf.nn.log_softmax(model((sources, ids))).numpy()
-        ids[:, step] = log_probs[:, step].argmax(-1)
-    return ids, np.take_along_axis(log_probs, ids[..., None], -1)[..., 0]
-
-
-def test_greedy_ids_and_their_score_are_ours(pair, subwords):
-    model, engine = pair
-    all_ids, all_log_probs = greedy(model, padded(subwords.encode(SOURCES)))
-    found = engine.translate_batch(
-        tokens_of_lines(subwords, SOURCES),
-        beam_size=1,
-        length_penalty=0,
-        min_decoding_length=0,
-        max_decoding_length=STEPS,
-        return_scores=True,
-        return_end_token=True,
-    )
-    for ids, log_probs, one in zip(all_ids, all_log_probs, found, strict=True):
-        length = [*ids, EOS_ID].index(EOS_ID) + 1
-        assert one.hypotheses[0] == tokens_of(subwords, ids[:length])
-        np.testing.assert_allclose(one.scores[0], log_probs[:length].sum(), atol=1e-4, rtol=1e-5)
 
 
 def test_ids_that_are_forbidden_are_never_written(pair, subwords, tmp_path):
@@ -177,18 +144,14 @@ def exported(greedy_translator, tmp_path_factory):
 
 def test_int8_is_close(exported, subwords):
     pairs = [tokens_of_lines(subwords, lines) for lines in (SOURCES, TARGETS)]
-    by_itself = ctranslate2.Translator(str(exported / "int8"), intra_threads=1)
-    assert by_itself.compute_type.startswith("int8")
-    assert len(by_itself.translate_batch(pairs[0])) == len(SOURCES)
+    engine = ctranslate2.Translator(str(exported / "int8"), intra_threads=1)
+    assert engine.compute_type.startswith("int8")
+    assert len(engine.translate_batch(pairs[0])) == len(SOURCES)
+    scores = []
     # A processor without AVX-512 cuts CTranslate2's products in 8 bits off.
-    exact, rounded = (
-        ctranslate2.Translator(str(exported / weights), compute_type="float32", intra_threads=1)
-        for weights in ("float32", "int8")
-    )
-    scores = [
-        np.concatenate([one.log_probs for one in engine.score_batch(*pairs)])
-        for engine in (exact, rounded)
-    ]
+    for path in (exported / "float32", exported / "int8"):
+        engine = ctranslate2.Translator(str(path), compute_type="float32", intra_threads=1)
+        scores.append(np.concatenate([one.log_probs for one in engine.score_batch(*pairs)]))
     assert 0 < abs(scores[0] - scores[1]).mean() < 0.02 * abs(scores[0]).mean()
 
 

@@ -1,8 +1,6 @@
 """What we make of CTranslate2's model directories, against CTranslate2 itself."""
 
-import contextlib
 import json
-import random
 import struct
 from typing import Any
 
@@ -171,6 +169,7 @@ BAD = {
     "the user gives the first token": lambda f: set_config(f, decoder_start_token=None),
     "tokens without end": lambda f: (f / "shared_vocabulary.json").write_text("[" * 10**5),
     "too few tokens": lambda f: (f / "shared_vocabulary.json").write_text('["<unk>", "</s>"]'),
+    "not a number": lambda f: write(f, "OPUS-MT", scale=float("nan")),
     "BPE": lambda f: (f / "bpe.model").write_text("#version: 0.2"),
 }  # fmt: skip
 
@@ -181,20 +180,3 @@ def test_bad_files_are_a_line(what, tmp_path):
     BAD[what](tmp_path / "theirs")
     with pytest.raises(UserError, match=r"expected|copy"):
         read_ctranslate2(tmp_path / "theirs")
-
-
-def test_flipped_bytes_are_finite_weights_or_a_line(tmp_path):
-    write(tmp_path / "theirs", "OpenNMT-py", "int8")
-    path, rng = tmp_path / "theirs" / "model.bin", random.Random(3)
-    whole = path.read_bytes()
-    places = [n for n in range(len(whole)) if whole[max(n - 30, 0) : n + 30].count(b"/") > 1]
-    for _ in range(40):
-        flipped, place = (
-            bytearray(whole),
-            rng.choice([rng.choice(places), rng.randrange(len(whole))]),
-        )
-        flipped[place] ^= 1 << rng.randrange(8)
-        path.write_bytes(flipped)
-        with contextlib.suppress(UserError):
-            weights = read_ctranslate2(tmp_path / "theirs").model.get_weights()
-            assert all(np.isfinite(weight).all() for weight in weights)

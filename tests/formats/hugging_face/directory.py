@@ -18,7 +18,7 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 def write_marian_model(
-    folder: Path, shares: bool = True, ties: bool = True, weights: str = "safetensors", **more: Any
+    folder: Path, shares: bool = True, ties: bool = True, **more: Any
 ) -> Weights:
     """Writes the files of a model with random weights; returns these.
 
@@ -26,7 +26,6 @@ def write_marian_model(
         folder: is made.
         shares: whether source and target share a vocabulary and an embedding.
         ties: whether the target's embedding is the softmax's matrix.
-        weights: "safetensors" or "h5".
         more: fields of config.json; None leaves one out.
     """
     write_marian_text(folder, separate=not shares)
@@ -61,10 +60,7 @@ def write_marian_model(
     config = {name: value for name, value in (config | more).items() if value is not None}
     (folder / "config.json").write_text(json.dumps(config))
     tensors = random_weights(rows, pad, shares, ties)
-    if weights == "h5":
-        write_h5(folder / "tf_model.h5", tensors)
-    else:
-        save_file(tensors, folder / "model.safetensors")
+    save_file(tensors, folder / "model.safetensors")
     return tensors
 
 

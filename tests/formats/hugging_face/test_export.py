@@ -30,46 +30,29 @@ from tests.marian_formulas import Marian, MarianTokenizer, logits_of
 
 SIZES: dict[str, dict[str, Any]] = {
     "a shallow decoder": {
-        "config": LayerConfig(24, 16, 3),
-        "num_layers": 3,
-        "num_decoder_layers": 1,
+        "config": LayerConfig(24, 16, 3), "num_layers": 3, "num_decoder_layers": 1,
     },
     "as Marian's": {
         "config": LayerConfig(
             16, 24, 2, activation="swish", attention_biases=True, norm_epsilon=1e-5
         ),
-        "positional_encoding": "halves",
-        "logits_bias": True,
-        "num_decoder_layers": 2,
+        "positional_encoding": "halves", "logits_bias": True, "num_decoder_layers": 2,
     },
     "the softmax's own": {
-        "config": LayerConfig(16, 16, 2, activation="gelu"),
+        "config": LayerConfig(16, 16, 2, activation="gelu"), "logits_bias": True,
         "tied_embeddings": "source_target",
-        "logits_bias": True,
     },
     "Marian's own positions": {
         "config": LayerConfig(16, 24, 2, activation="swish"),
         "positional_encoding": "concatenated",
     },
     "none tied": {"config": LayerConfig(16, 16, 4, activation="tanh"), "tied_embeddings": "none"},
-}
+}  # fmt: skip
 SOURCES = ["the red bird", "a", "a tree, a house", "the river, the stone and the cloud", "x ⁇ 🙂"]
 SOURCES += [""]
 TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω", "the"]
-LINES = [
-    *SOURCES,
-    "  two   blanks ",
-    "\ttab\n",
-    "日本語 ½ ﬁ",
-    "</s> <unk> <pad> <s>",
-    "<0x41>",
-    "<pad_column> <row_310>",
-    "a >>fra<< b",
-    "a\u2581b",
-    "\ufeff\u200b\u00a0",
-    "x" * 300,
-]
-
+LINES = [*SOURCES, "  two   blanks ", "\ttab\n", "日本語 ½ ﬁ", "</s> <unk> <pad> <s>", "<0x41>"]
+LINES += ["<pad_column> <row_310>", "a >>fra<< b", "a\u2581b", "\ufeff\u200b\u00a0", "x" * 300]
 
 SINES_FIRST = [*range(0, 16, 2), *range(1, 16, 2)]
 
@@ -84,11 +67,8 @@ def pair(request, subwords, tmp_path_factory):
     """A translator with rows to spare, and the directory that is made of it."""
     model = model_of(subwords.size + 7, **SIZES[request.param])
     before = [np.array(weight) for weight in model.trainable_variables]
-    translator = Translator(
-        [model],
-        shared(subwords),
-        TranslatorSettings(max_source_length=60, max_extra_length=9),
-    )
+    settings = TranslatorSettings(max_source_length=60, max_extra_length=9)
+    translator = Translator([model], shared(subwords), settings)
     folder = tmp_path_factory.mktemp("exported") / "new" / "made"
     HuggingFaceModel(translator).write(folder, "the card")
     for old, weight in zip(before, model.trainable_variables, strict=True):
@@ -143,14 +123,9 @@ def test_a_row_of_zeros_for_pad_needs_no_column(subwords, tmp_path):
 def test_a_pad_that_is_never_written_has_no_other_name(subwords, tmp_path, renormalize, tied):
     """As of an imported model that was trained on: PAD's row is not zero any more."""
     model = model_of(subwords.size, config=LayerConfig(16, 16, 2), tied_embeddings=tied)
-    translator = Translator(
-        [model],
-        shared(subwords),
-        TranslatorSettings(
-            max_source_length=60,
-            imported=ImportedBehaviour(forbid_pad=True, renormalize=renormalize),
-        ),
-    )
+    behaviour = ImportedBehaviour(forbid_pad=True, renormalize=renormalize)
+    settings = TranslatorSettings(max_source_length=60, imported=behaviour)
+    translator = Translator([model], shared(subwords), settings)
     exported = HuggingFaceModel(translator)
     exported.write(tmp_path / "made", "")
     theirs = Marian.read(tmp_path / "made")
@@ -204,12 +179,8 @@ def test_vectors_that_vary_little_are_normalised_as_ours_are(subwords, tmp_path)
 def test_two_vocabularies(subwords, tmp_path):
     SubwordTraining(vocab_size=280).train(["ein roter vogel", "die wolke"] * 9, tmp_path / "b")
     target = SentencePieceModel(tmp_path / "b")
-    model = model_of(
-        target.size,
-        config=LayerConfig(16, 16, 2),
-        tied_embeddings="target_softmax",
-        source_vocab_size=subwords.size,
-    )
+    sizes = {"tied_embeddings": "target_softmax", "source_vocab_size": subwords.size}
+    model = model_of(target.size, config=LayerConfig(16, 16, 2), **sizes)
     translator = Translator([model], SubwordPair(subwords, target))
     HuggingFaceModel(translator).write(tmp_path / "made", "")
     theirs = MarianTokenizer(tmp_path / "made")

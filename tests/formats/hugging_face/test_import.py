@@ -35,14 +35,16 @@ def test_logits_are_those_of_the_formulas(shares, ties, tmp_path):
     weights = write_marian_model(tmp_path, shares, ties)
     model, text, *_ = read_hugging_face(tmp_path)
     config = read(tmp_path / "config.json")
-    rng = np.random.default_rng(1)
-    source = [*rng.integers(3, 50, 7), 1]
-    target = [*rng.integers(3, 50, 5), 1]
-    theirs = text.source.ids[source].tolist(), text.target.ids[target].tolist()
     if shares:
         # Theirs make one tensor of these three.
         weights |= dict.fromkeys((SOURCE, TARGET), weights[SHARED])
-    expected = Marian(config, weights).logits(*theirs)
+    assert_same_logits(model, text, Marian(config, weights))
+
+
+def assert_same_logits(model, text, formulas):
+    rng = np.random.default_rng(1)
+    source, target = ([*rng.integers(3, 50, length), EOS_ID] for length in (7, 5))
+    expected = formulas.logits(text.source.ids[source], text.target.ids[target])
     ours = logits_of(model, source, target)
     np.testing.assert_allclose(ours, expected[:, text.target.ids], atol=2e-5)
 
@@ -65,9 +67,8 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
     else:
         save_file({name: value.astype(bfloat16) for name, value in weights.items()}, path)
         expected = [value.astype(bfloat16) for value in expected]
-    for weight, other in zip(
-        read_hugging_face(tmp_path).model.get_weights(), expected, strict=True
-    ):
+    found = read_hugging_face(tmp_path).model.get_weights()
+    for weight, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(weight, other)
 
 
@@ -77,10 +78,7 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
         ({"decoder_layers": 1}, "decoder.layers.1"),
         ({"decoder_layers": 3}, "no such weight for model.decoder.layers.2"),
         ({"vocab_size": 20, "decoder_vocab_size": 20}, "has 20 ids"),
-        (
-            {"encoder_ffn_dim": 13, "decoder_ffn_dim": 13},
-            r"\(12, 8\) for model.encoder",
-        ),
+        ({"encoder_ffn_dim": 13, "decoder_ffn_dim": 13}, r"\(12, 8\) for model.encoder"),
         ({"eos_token_id": 1, "forced_eos_token_id": 1}, "eos_token_id = 1"),
     ],
 )
@@ -119,10 +117,7 @@ def test_the_row_of_pad_counts_in_the_softmax_and_begins_as_zeros(tmp_path):
         read(tmp_path / "config.json") | {"tie_word_embeddings": False},
         weights | dict.fromkeys((SOURCE, TARGET), begun) | {SOFTMAX: weights[SHARED]},
     )
-    source, target = [5, 9, EOS_ID], [8, 7, EOS_ID]
-    expected = formulas.logits(text.source.ids[source], text.target.ids[target])
-    ours = logits_of(model, source, target)
-    np.testing.assert_allclose(ours, expected[:, text.target.ids], atol=2e-5)
+    assert_same_logits(model, text, formulas)
 
 
 def test_forbidden_subwords_stay_forbidden_under_our_ids(tmp_path):

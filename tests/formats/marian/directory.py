@@ -165,12 +165,9 @@ def _marians(name: str) -> str:
 
 def write_map(path: Path, ids: dict[str, int]) -> None:
     """Writes a vocabulary; in YAML as Marian's emitter does."""
-    if path.suffix == ".json":
-        path.write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
-        return
-    lines = (f"{_quoted(piece)}: {number}\n" for piece, number in ids.items())
-    path.write_text("".join(lines), encoding="utf-8")
-
-
-def _quoted(piece: str) -> str:
-    return piece if piece.isalnum() else json.dumps(piece, ensure_ascii=False)
+    whole = json.dumps(ids, ensure_ascii=False)
+    lines = (
+        f"{piece if piece.isalnum() else json.dumps(piece, ensure_ascii=False)}: {number}\n"
+        for piece, number in ids.items()
+    )
+    path.write_text(whole if path.suffix == ".json" else "".join(lines), encoding="utf-8")

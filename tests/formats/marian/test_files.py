@@ -66,13 +66,7 @@ def rewrite(folder, **changed):
         (False, PRE_NORM),
         (True, STUDENT),
     ],
-    ids=[
-        "all tied",
-        "target and softmax tied",
-        "source and target tied",
-        "pre-norm, none tied",
-        "a student",
-    ],
+    ids=["all", "target and softmax", "source and target", "pre-norm, none tied", "a student"],
 )
 def test_log_probabilities_are_those_of_the_formulas(joint, options, tmp_path):
     write(tmp_path, joint, options)
@@ -270,65 +264,70 @@ def test_what_our_transformer_cannot_be_is_refused_by_name(options, tmp_path):
         read_marian(tmp_path)
 
 
-def broken(folder, kind):
-    """Damages a model; returns what the error must name."""
-    model, vocabulary = folder / "model.npz", folder / "vocab.spm"
-    rows = len(np.load(model)["Wemb"])
-    if kind == "truncated":
-        model.write_bytes(model.read_bytes()[:-1000])
-    elif kind == "another vocabulary":
-        vocabulary.write_bytes(train(SOURCE_TEXT, 60))
-        return f"vocab.spm .* expected {rows}"
-    elif kind == "binary":
-        model.rename(folder / "model.intgemm.bin")
-        rewrite(folder, models=["model.intgemm.bin"])
-        return "model.intgemm.bin .*binary"
-    else:
-        arrays = dict(np.load(model))
-        if kind == "another weight":
-            arrays["Wpos"] = np.zeros((50, 8), np.float32)
-        else:
-            del arrays["encoder_l1_self_Wq"]
-        np.savez(model, **arrays)
-        return "Wpos" if kind == "another weight" else "encoder_l1_self_Wq"
-    return "model.npz"
+def change_weights(folder, change):
+    arrays = dict(np.load(folder / "model.npz"))
+    change(arrays)
+    np.savez(folder / "model.npz", **arrays)
 
 
-KINDS = ["truncated", "another vocabulary", "binary", "another weight", "a weight less"]
+def cut_short(folder):
+    (folder / "model.npz").write_bytes((folder / "model.npz").read_bytes()[:-1000])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_damaged_files_are_one_line(kind, tmp_path):
+def call_binary(folder):
+    (folder / "model.npz").rename(folder / "model.intgemm.bin")
+    rewrite(folder, models=["model.intgemm.bin"])
+
+
+MORE = {"Wpos": np.zeros((50, 8), np.float32)}
+BROKEN: dict[str, Any] = {
+    "model.npz": cut_short,
+    "vocab.spm .* expected": lambda f: (f / "vocab.spm").write_bytes(train(SOURCE_TEXT, 60)),
+    "model.intgemm.bin .*binary": call_binary,
+    "Wpos": lambda f: change_weights(f, lambda arrays: arrays.update(MORE)),
+    "encoder_l1_self_Wq": lambda f: change_weights(f, lambda a: a.pop("encoder_l1_self_Wq")),
+}
+"""How a model is damaged, by what the error must name."""
+
+
+@pytest.mark.parametrize("named", BROKEN)
+def test_damaged_files_are_one_line(named, tmp_path):
     write(tmp_path)
-    with pytest.raises(UserError, match=broken(tmp_path, kind)):
+    BROKEN[named](tmp_path)
+    with pytest.raises(UserError, match=named):
         read_marian(tmp_path)
 
 
-def bombs(folder, kind):
-    """Makes a model of small files that claim or become a large one."""
-    weights = write(folder)
-    options = OPTIONS | TIED | {"dim-vocabs": [len(weights["Wemb"])] * 2}
-    if kind == "aliases":
-        lists = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefghijklmnop"))
-        (folder / "decoder.yml").write_text(f"a: &a [x, x, x]\n{lists}")
-    elif kind == "zeros":
-        text = np.frombuffer(yaml.safe_dump(options).encode(), np.int8)
-        zeros = {"Wemb": np.zeros((10_000, 1000), np.float32), "special:model.yml": text}
-        np.savez_compressed(folder / "model.npz", **weights | zeros)
-    elif kind == "depth":
-        save(folder / "model.npz", weights, options | {"enc-depth": 10**9})
-    elif kind == "header":
-        shape = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n"
-        with zipfile.ZipFile(folder / "model.npz", "a") as file:
-            file.writestr("x.npy", b"\x93NUMPY\x01\x00" + bytes([len(shape), 0]) + shape)
+def write_aliases(folder):
+    write(folder)
+    lists = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefghijklmnop"))
+    (folder / "decoder.yml").write_text(f"a: &a [x, x, x]\n{lists}")
 
 
-@pytest.mark.parametrize(
-    ("kind", "named"),
-    [("aliases", "decoder.yml"), ("zeros", "expand"), ("depth", "weights"), ("header", "npz")],
-)
-def test_small_files_that_would_fill_the_memory_are_refused(kind, named, tmp_path):
-    bombs(tmp_path, kind)
+def write_zeros(folder):
+    weights, options = write_changed(folder, {})
+    text = np.frombuffer(yaml.safe_dump(options).encode(), np.int8)
+    zeros = {"Wemb": np.zeros((10_000, 1000), np.float32), "special:model.yml": text}
+    np.savez_compressed(folder / "model.npz", **weights | zeros)
+
+
+def write_header(folder):
+    write(folder)
+    shape = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n"
+    with zipfile.ZipFile(folder / "model.npz", "a") as file:
+        file.writestr("x.npy", b"\x93NUMPY\x01\x00" + bytes([len(shape), 0]) + shape)
+
+
+BOMBS: dict[str, Any] = {
+    "decoder.yml": write_aliases, "expand": write_zeros, "npz": write_header,
+    "weights": lambda folder: write_changed(folder, {"enc-depth": 10**9}),
+}  # fmt: skip
+"""Writes a model of small files that claim or become a large one, by what the error names."""
+
+
+@pytest.mark.parametrize("named", BOMBS)
+def test_small_files_that_would_fill_the_memory_are_refused(named, tmp_path):
+    BOMBS[named](tmp_path)
     with pytest.raises(UserError, match=named):
         read_marian(tmp_path)
 

@@ -164,16 +164,16 @@ class Oracle(NamedTuple):
     def plain(self, text):
         return text.replace(" ", "").replace("\u2581", " ").strip() if self.has_pieces else text
 
-    def n_best(self, alpha):
+    def n_best(self):
         """Texts and scores of each line."""
         found: dict[int, list[tuple[str, float]]] = {}
-        for line in self.lines(f"{self.lists}/nbest4_normalize_{alpha}.txt"):
+        for line in self.lines(f"{self.lists}/nbest4_normalize_1.0.txt"):
             number, text, _, _, score = line.split(" ||| ")
             found.setdefault(int(number), []).append((self.plain(text), float(score)))
         return list(found.values())
 
-    def translator(self, alpha):
-        params = [f"MarianSearch.length_penalty = {alpha}"]
+    def translator(self):
+        params = ["MarianSearch.length_penalty = 1.0"]
         # Its lists were made with --allow-unk.
         params += ["ImportedBehaviour.forbidden_ids = ()"] * self.has_pieces
         return load_translator(self.model_dir, params)
@@ -189,7 +189,7 @@ def oracle(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def translator(oracle):
-    return oracle.translator("1.0")
+    return oracle.translator()
 
 
 def test_scores_of_sentences_and_pieces_are_its_scorer_s(oracle, translator):
@@ -210,29 +210,10 @@ def check(found, expected):
 
 
 def test_n_best_lists_are_its_decoder_s(oracle, translator):
-    check(translator.translate(oracle.texts("source"), 4), oracle.n_best("1.0"))
-
-
-@pytest.mark.parametrize("oracle", ["post_norm_joint"], indirect=True)
-def test_n_best_lists_under_another_penalty_are_its_decoder_s(oracle):
-    found = oracle.translator("0.6").translate(oracle.texts("source"), 4)
-    check(found, oracle.n_best("0.6"))
+    check(translator.translate(oracle.texts("source"), 4), oracle.n_best())
 
 
 def test_odd_lines_are_translated_as_its_decoder_does(oracle, translator):
     found = [best.text for best, *_ in translator.translate(oracle.texts("edge"), 4)]
     expected = oracle.lines(f"{oracle.lists}/edge.beam4_normalize_1.0.txt")
     assert found == [oracle.plain(line) for line in expected]
-
-
-@pytest.mark.parametrize("oracle", ["opus_mt_layout"], indirect=True)
-def test_n_best_lists_through_tensorflow_s_loader_are_its_decoder_s(oracle, translator, tmp_path):
-    servable = Servable(translator, "float32")
-    version = write_saved_model(servable, tmp_path, 1, "made")
-    with cpp_session(version, text_libraries()) as (ask, loaded):
-        assert loaded == {}
-        signature = graph_of(version).signature_def["nbest"]
-        answer = answer_of(ask, signature, {"source": oracle.texts("source")})
-    texts = [[text.decode() for text in row] for row in answer["translation"]]
-    found = [list(zip(*row, strict=True)) for row in zip(texts, answer["score"], strict=True)]
-    check(found, oracle.n_best("1.0"))

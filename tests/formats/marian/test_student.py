@@ -97,16 +97,18 @@ def test_every_matrix_says_how_its_inputs_are_rounded(exported):
 
 
 @pytest.mark.parametrize(
-    ("layer", "sizes", "named"),
+    ("sizes", "named"),
     [
-        ({}, {}, "positional_encoding = 'interleaved'"),
-        ({"normalization": "pre"}, {"positional_encoding": "concatenated"}, "normalization"),
-        ({"d_k": 9}, {"positional_encoding": "concatenated"}, "heads"),
-        ({}, {"positional_encoding": "concatenated", "start_id": 3}, "start_id = 3"),
+        ({"positional_encoding": "interleaved"}, "positional_encoding = 'interleaved'"),
+        ({"layer": LAYER | {"normalization": "pre"}}, "normalization"),
+        ({"layer": LAYER | {"d_k": 9}}, "heads"),
+        ({"start_id": 3}, "start_id = 3"),
     ],
 )
-def test_what_marian_cannot_hold_is_refused_by_name(layer, sizes, named, subwords, tmp_path):
-    model = random_model(subwords, layer=LAYER | layer, **sizes)
+def test_what_marian_cannot_hold_is_refused_by_name(sizes, named, subwords, tmp_path):
+    model = random_model(
+        subwords, **{"layer": LAYER, "positional_encoding": "concatenated", **sizes}
+    )
     with pytest.raises(UserError, match=named):
         write_marian_model(Translator([model], shared(subwords)), tmp_path / "out", LINES)
     assert not (tmp_path / "out").exists()

@@ -1,15 +1,20 @@
-"""Makes the models beside it and what transformers 5 make of them, with PyTorch:
+"""Makes small models of M2M-100 and NLLB, and what transformers 5 make of them, for the tests.
+
+Needs PyTorch:
 
     pip install torch transformers sentencepiece protobuf requests safetensors
-    python tests/formats/hugging_face/multilingual/make.py
+    python benchmarks/multilingual_oracle.py
 
-m2m/ and nllb/ are small models with random weights; expected.json has ids, scores and logits.
+m2m/ and nllb/ of tests/formats/hugging_face/multilingual are models with random weights;
+expected.json has ids, scores and logits.
 """
 
 import io
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 import torch
@@ -20,7 +25,7 @@ from transformers import (
     NllbTokenizer,
 )
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "tests" / "formats" / "hugging_face" / "multilingual"
 TEXT = [
     "the quick brown fox jumps over the lazy dog.",
     "a man in a blue shirt is standing on a ladder, cleaning a window!",
@@ -33,7 +38,8 @@ NLLB = ["deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"]
 LANGUAGES = {"m2m": ["en", "de", "fr"], "nllb": ["eng_Latn", "deu_Latn", "fra_Latn"]}
 
 
-def write_model(folder, rows, languages):
+def write_model(folder: Path, rows: int, languages: list[int]) -> Any:
+    """Writes a model with random weights, and returns it."""
     sizes = {
         **{f"{stack}_attention_heads": 2 for stack in ("encoder", "decoder")},
         **{f"{stack}_ffn_dim": 12 for stack in ("encoder", "decoder")},
@@ -54,8 +60,11 @@ def write_model(folder, rows, languages):
     return model
 
 
-def expected_of(model, tokenizer, name, code):
-    found = []
+def expected_of(
+    model: Any, tokenizer: Any, name: str, code: Callable[[str], int]
+) -> list[dict[str, Any]]:
+    """Returns what transformers make of some lines in every direction."""
+    found: list[dict[str, Any]] = []
     english, *others = LANGUAGES[name]
     for target in others:
         tokenizer.src_lang = english
@@ -88,7 +97,8 @@ def expected_of(model, tokenizer, name, code):
     return found
 
 
-def main():
+def main() -> None:
+    """Writes all files."""
     model_file = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXT), model_writer=model_file, model_type="bpe", vocab_size=60,
@@ -96,7 +106,7 @@ def main():
     )  # fmt: skip
     processor = sentencepiece.SentencePieceProcessor(model_proto=model_file.getvalue())
     pieces = [processor.id_to_piece(number) for number in range(3, len(processor))]
-    expected = {}
+    expected: dict[str, Any] = {}
     for name in ("m2m", "nllb"):
         folder = HERE / name
         shutil.rmtree(folder, ignore_errors=True)
