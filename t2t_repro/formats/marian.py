@@ -31,21 +31,20 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import read_at_most
 from t2t_repro.formats import imported
 from t2t_repro.formats.imported import ImportedModel, ImportedSide, SettingsFile, WeightsFile
-from t2t_repro.formats.marian_binary import read_binary, read_shortlist
+from t2t_repro.formats.marian_binary import OPTIONS, read_binary, read_shortlist
 from t2t_repro.model.settings import OWN_SOURCE_EMBEDDING, LayerConfig, Normalization
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight
 from t2t_repro.text.marian import MarianFile
 from t2t_repro.vocabulary import UNK_ID
 
-_OPTIONS = "special:model.yml"
-OPTIONS = imported.table_of("marian.yml")
-"""Marian's options: values that are required, and names without an effect."""
+SETTINGS = imported.table_of("marian.yml")
+"""What Marian's settings mean for a model of ours."""
 
-ACTIVATIONS: dict[str, str] = OPTIONS["activations"]
+ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 """Keras's names, by Marian's."""
 
-AUTOREGRESSION: dict[str, str] = OPTIONS["autoregression"]
+AUTOREGRESSION: dict[str, str] = SETTINGS["autoregression"]
 """What a decoder layer sees earlier positions by, by Marian's name of it."""
 
 _NAMES = imported.WeightNames("marian")
@@ -167,7 +166,7 @@ def _decoding(
         "ImportedBehaviour.max_length_factor": decoder.value("max-length-factor", 3.0),
         "ImportedBehaviour.forbidden_ids": tuple(forbidden),
     }
-    decoder.warn({*OPTIONS["decoder_without_effect"], *OPTIONS["student_config"]})
+    decoder.warn({*SETTINGS["decoder_without_effect"], *SETTINGS["student_config"]})
     origin = f"a model of Marian, with the search of {decoder.path.name}"
     return imported.decoding_bindings(origin, settings)
 
@@ -269,13 +268,13 @@ def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
     """Reads weights, and the arguments of the `Transformer` that has them."""
     file = WeightsFile(path, _read_tensors)
     arrays = file.arrays
-    text = arrays.pop(_OPTIONS)
+    text = arrays.pop(OPTIONS)
     options = SettingsFile(path, lambda _: _parse_yaml(text.tobytes()))
     arguments = _arguments(options)
     file.check_size(arguments)
     if options.value("output-omit-bias"):
         arrays[_LOGITS_BIAS] = np.zeros((1, arguments["vocab_size"] - 1))
-    options.warn({*OPTIONS["without_effect"], *OPTIONS["student"]})
+    options.warn({*SETTINGS["without_effect"], *SETTINGS["student"]})
     # Names of tied tables, and of earlier versions.
     if arguments["source_vocab_size"] is None and "Wemb" in arrays:
         arrays["decoder_Wemb"] = arrays.pop("Wemb")
@@ -312,7 +311,7 @@ def their_name(weight: LayerWeight, config: LayerConfig) -> str:
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
     """Returns the arguments of the `Transformer` that has these options."""
-    options.require_all(OPTIONS["required"])
+    options.require_all(SETTINGS["required"])
     d_ff = options.size("transformer-dim-ffn", 2048)
     options.require("transformer-decoder-dim-ffn", 0, d_ff)
     activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
@@ -347,7 +346,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
-    options.require_all(OPTIONS["normalization"][kind])
+    options.require_all(SETTINGS["normalization"][kind])
     match = re.match(r"v(\d+)\.(\d+)\.(\d+)", options.value("version", "v0.0.0"))
     version = tuple(map(int, match.groups())) if match else ()
     if activation == "gelu" and version <= (1, 12, 0):
@@ -368,7 +367,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
         names = [name for name in arrays.files if not name.startswith("special:")]
         members = arrays.zip.infolist()
         imported.check_expanded(path, sum(member.file_size for member in members))
-        return {name: np.asarray(arrays[name]) for name in [*names, _OPTIONS]}
+        return {name: np.asarray(arrays[name]) for name in [*names, OPTIONS]}
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:

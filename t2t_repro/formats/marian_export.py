@@ -29,7 +29,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 from t2t_repro.formats.imported import NEVER, named_weights
-from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, OPTIONS, TABLES, their_name
+from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, SETTINGS, TABLES, their_name
 from t2t_repro.formats.marian_binary import write_binary, write_shortlist
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.dense import Dense
@@ -57,7 +57,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
     texts = [side.sentencepiece() for side in translator.subwords]
     names = ["vocab.spm"] if texts[0] == texts[1] else ["srcvocab.spm", "trgvocab.spm"]
     source, target = map(_ids_in_order, translator.subwords, texts)
-    settings = {"vocabs": [names[0], names[-1]], **_search(translator), **OPTIONS["student_config"]}
+    settings = SETTINGS["student_config"] | _search(translator) | {"vocabs": [names[0], names[-1]]}
     with whole_directory(export_dir) as partial:
         tensors = _tensors(model, source, target) | _multipliers(translator, lines)
         options = yaml.safe_dump(_options(model, source, target))
@@ -160,7 +160,7 @@ def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
     layer, is_all = model.config, model.tied_embeddings == "all"
     theirs = {ours: name for name, ours in (ACTIVATIONS | AUTOREGRESSION).items()}
-    return OPTIONS["student"] | {
+    return SETTINGS["student"] | {
         "dim-emb": layer.d_model,
         "dim-vocabs": [len(source), len(target)],
         "enc-depth": model.num_layers,

@@ -60,9 +60,8 @@ def test_names_shards_and_hparams(tmp_path, shards, decoder_layers):
     step = {"global_step": np.int64(1234), "training/beta1_power": np.float32(0.5)}
     folder = tmp_path / "before"
     folder.mkdir()
-    write_checkpoint(
-        folder, {**variables, **moments, **step}, {"num_decoder_layers": decoder_layers}
-    )
+    hparams = {"num_decoder_layers": decoder_layers}
+    write_checkpoint(folder, {**variables, **moments, **step}, hparams)
     # The file "checkpoint" goes on naming the old place.
     folder = folder.rename(tmp_path / "t2t")
     model = transformer_from_t2t(folder)

@@ -71,6 +71,7 @@ class Family:
     read_text: Callable[..., ImportedText]
 
 
+_TEXTS: dict[str, Callable[..., ImportedText]]
 _TEXTS = {"marian": read_marian_text, "m2m_100": read_m2m_text}
 _FAMILIES = {x: Family(**SETTINGS["families"][x], read_text=read) for x, read in _TEXTS.items()}
 # "bart" is the type of some Marian models of 2020.

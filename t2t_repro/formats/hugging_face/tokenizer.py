@@ -102,10 +102,10 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
         raise UserError(f"{directory} has no language {min(unknown)}, expected one of {known}.")
     cleans = bool(config.value("clean_up_tokenization_spaces"))
     files = (MarianFile(model, [], cleans, languages=two) for two in (both if default else [], []))
-    sides = [ImportedSide.in_our_order(file, names, special, len(names)) for file in files]
+    sides = (ImportedSide.in_our_order(file, names, special, len(names)) for file in files)
     longest = config.value("model_max_length")
     config.warn(SETTINGS["tokenizer_without_effect"])
-    return ImportedText(*sides, max_length=longest and int(longest))
+    return ImportedText(next(sides), next(sides), longest and int(longest))
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:

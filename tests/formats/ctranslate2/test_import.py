@@ -155,9 +155,7 @@ def rebuilt(folder, **spec):
 
 BAD = {
     "another version": lambda f: change(f, struct.pack("<I", 6), struct.pack("<I", 5)),
-    "another specification": lambda f: change(f, b"TransformerSpec\0", b"WhisperSpec1234\0"),
     "a name without an end": lambda f: change(f, b"layer_norm/beta\0", b"layer_norm/betaa"),
-    "a name that goes on": lambda f: change(f, b"layer_norm/beta\0", b"layer_no\0m/beta\0"),
     "sizes that overflow": lambda f: change(f, b"\2 \0\0\0\20\0\0\0", b"\2 \0\0\200\20\0\0\200"),
     "no scale": lambda f: change(f, b"linear_0/weight_scale", b"linear_0/weight_stale"),
     "cut": lambda f: (f / "model.bin").write_bytes((f / "model.bin").read_bytes()[:-9]),

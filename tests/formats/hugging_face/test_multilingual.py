@@ -85,9 +85,8 @@ def found_in(outputs):
 
 def assert_same(found, expected):
     assert [one.text for one in found] == [one.text for one in expected]
-    np.testing.assert_allclose(
-        [one.score for one in found], [one.score for one in expected], atol=1e-4
-    )
+    scores = ([one.score for one in some] for some in (found, expected))
+    np.testing.assert_allclose(*scores, atol=1e-4)
 
 
 @pytest.mark.parametrize("theirs", ["nllb"], indirect=True)

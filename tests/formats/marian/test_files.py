@@ -1,11 +1,13 @@
 """Models as Marian itself writes them: what they compute, their texts, files that do not fit."""
 
 import ast
+import os
 import shutil
 import tarfile
 import zipfile
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,25 +88,21 @@ def test_log_probabilities_are_those_of_the_formulas(joint, options, tmp_path):
 def test_older_names_and_types_of_weights_are_read(tmp_path):
     weights = write(tmp_path, False, {})
     ((model, *_),) = read_marian(tmp_path)
-    expected = [np.float16(value) for value in model.get_weights()]
+    expected = [np.float32(np.float16(value)) for value in model.get_weights()]
     older: dict = {name: np.float16(value) for name, value in weights.items()}
     older["decoder_ff_logit_out_W"] = older.pop("decoder_ff_logit_out_Wt").T
     sizes = [len(weights[f"{stack}_Wemb"]) for stack in ("encoder", "decoder")]
     save(tmp_path / "model.npz", older, OPTIONS | {"dim-vocabs": sizes})
     ((model, *_),) = read_marian(tmp_path)
-    for weight, other in zip(model.get_weights(), expected, strict=True):
-        np.testing.assert_array_equal(weight, np.float32(other))
+    np.testing.assert_equal(model.get_weights(), expected)
 
 
 def test_a_zip_a_directory_and_an_npz_are_the_same_model(tmp_path):
     folder = tmp_path / "opus"
     write(folder)
-    archive = tmp_path / "opus.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for path in folder.iterdir():
-            file.write(path, f"opus/{path.name}")
+    archive = shutil.make_archive(str(folder), "zip", tmp_path, "opus")
     ((one, _, search, *_),) = read_marian(folder)
-    with model_files(archive) as files:
+    with model_files(Path(archive)) as files:
         found = [*read_marian(files), *read_marian(folder / "decoder.yml")]
     (folder / "decoder.yml").unlink()
     found += read_marian(folder) + read_marian(folder / "model.npz", [folder / "vocab.spm"])
@@ -270,10 +268,6 @@ def change_weights(folder, change):
     np.savez(folder / "model.npz", **arrays)
 
 
-def cut_short(folder):
-    (folder / "model.npz").write_bytes((folder / "model.npz").read_bytes()[:-1000])
-
-
 def call_binary(folder):
     (folder / "model.npz").rename(folder / "model.intgemm.bin")
     rewrite(folder, models=["model.intgemm.bin"])
@@ -281,7 +275,7 @@ def call_binary(folder):
 
 MORE = {"Wpos": np.zeros((50, 8), np.float32)}
 BROKEN: dict[str, Any] = {
-    "model.npz": cut_short,
+    "model.npz": lambda f: os.truncate(f / "model.npz", 1000),
     "vocab.spm .* expected": lambda f: (f / "vocab.spm").write_bytes(train(SOURCE_TEXT, 60)),
     "model.intgemm.bin .*binary": call_binary,
     "Wpos": lambda f: change_weights(f, lambda arrays: arrays.update(MORE)),

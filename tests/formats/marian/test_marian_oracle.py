@@ -172,12 +172,6 @@ class Oracle(NamedTuple):
             found.setdefault(int(number), []).append((self.plain(text), float(score)))
         return list(found.values())
 
-    def translator(self):
-        params = ["MarianSearch.length_penalty = 1.0"]
-        # Its lists were made with --allow-unk.
-        params += ["ImportedBehaviour.forbidden_ids = ()"] * self.has_pieces
-        return load_translator(self.model_dir, params)
-
 
 @pytest.fixture(scope="module", params=MODELS)
 def oracle(request, tmp_path_factory):
@@ -189,7 +183,10 @@ def oracle(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def translator(oracle):
-    return oracle.translator()
+    params = ["MarianSearch.length_penalty = 1.0"]
+    # Its lists were made with --allow-unk.
+    params += ["ImportedBehaviour.forbidden_ids = ()"] * oracle.has_pieces
+    return load_translator(oracle.model_dir, params)
 
 
 def test_scores_of_sentences_and_pieces_are_its_scorer_s(oracle, translator):

@@ -36,9 +36,8 @@ def student(subwords):
     lists = np.arange(2, 2 * size) // 2 % size
     splits = np.array([0, 0, *range(2, 2 * size - 1, 2)])
     always = np.array([EOS_ID, UNK_ID, *range(3, 40)])
-    settings = TranslatorSettings(
-        BeamSearch(2), 0, 24, imported=ImportedBehaviour(True, max_length_factor=2.0)
-    )
+    behaviour = ImportedBehaviour(True, max_length_factor=2.0)
+    settings = TranslatorSettings(BeamSearch(2), 0, 24, imported=behaviour)
     file = ShortlistFile(splits, np.sort(lists).astype(np.int32), always.astype(np.int32))
     return Translator([model], shared(subwords), settings, file)
 
