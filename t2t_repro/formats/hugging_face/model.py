@@ -1,4 +1,4 @@
-"""Reads a model directory of Hugging Face as its family says; `Family` has a row for each.
+"""Reads a model directory of Hugging Face as its family says; settings.yml has a row for each.
 
 The settings are those of config.json and generation_config.json. What the search of transformers
 can do, and ours cannot, is a warning: it refuses no model.
@@ -47,7 +47,7 @@ ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 
 @dataclass(frozen=True)
 class Family:
-    """What published models of one kind have in common.
+    """What published models of one kind have in common: a row of settings.yml.
 
     Attributes:
         origin: their name, for the comment in a model directory's config.gin.

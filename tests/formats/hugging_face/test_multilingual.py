@@ -85,8 +85,8 @@ def found_in(outputs):
 
 def assert_same(found, expected):
     assert [one.text for one in found] == [one.text for one in expected]
-    scores = ([one.score for one in some] for some in (found, expected))
-    np.testing.assert_allclose(*scores, atol=1e-4)
+    scores, others = ([one.score for one in some] for some in (found, expected))
+    np.testing.assert_allclose(scores, others, atol=1e-4)
 
 
 @pytest.mark.parametrize("theirs", ["nllb"], indirect=True)
