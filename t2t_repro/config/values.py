@@ -29,19 +29,16 @@ class Range:
     """Bounds of a number, as a part of an annotation: `Annotated[int, Range(least=1)]`."""
 
     least: float = -math.inf
-    most: float = math.inf
     above: float = -math.inf
+    most: float = math.inf
     below: float = math.inf
 
     def __contains__(self, value: Any) -> bool:
         return self.least <= value <= self.most and self.above < value < self.below
 
     def __str__(self) -> str:
-        ends = {
-            "at least": self.least, "above": self.above, "at most": self.most, "below": self.below
-        }  # fmt: skip
-        named = (f"{text} {end}" for text, end in ends.items() if not math.isinf(end))
-        return " " + " and ".join(named)
+        ends = zip(("at least", "above", "at most", "below"), vars(self).values(), strict=True)
+        return " " + " and ".join(f"{text} {end}" for text, end in ends if not math.isinf(end))
 
 
 REQUIRED: Any = gin.REQUIRED
@@ -78,13 +75,8 @@ def configurable(
     Returns:
         a decorator; see `validated`.
     """
-
-    def decorate(owner: _Owner) -> _Owner:
-        make = gin.configurable(name or owner.__name__, denylist=list(denylist))
-        decorated: _Owner = make(validated(owner))
-        return decorated
-
-    return decorate
+    make = gin.configurable(name, denylist=list(denylist))
+    return lambda owner: make(validated(owner))
 
 
 def validated(owner: _Owner) -> _Owner:

@@ -232,9 +232,8 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     groups: list[list[int]] = []
-    for index in np.argsort(lengths, kind="stable"):
-        if not lengths[index]:
-            continue
+    order = np.argsort(lengths, kind="stable")
+    for index in order[lengths[order] > 0]:
         if not groups or (len(groups[-1]) + 1) * lengths[index] > tokens_per_batch:
             groups.append([])
         groups[-1].append(int(index))

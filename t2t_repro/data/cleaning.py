@@ -70,8 +70,8 @@ class CleaningReport(Counter[str]):
 
     def describe(self) -> str:
         """Returns the counts in one line, such as "kept 9, duplicate 1"."""
-        counts = {name: count for name, count in self.items() if count}
-        return ", ".join(f"{name.replace('_', ' ')} {counts[name]:,}" for name in counts)
+        counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in self.items() if count)
+        return ", ".join(counts)
 
 
 class Variants(Protocol):

@@ -160,11 +160,9 @@ class PreparedData:
 
     def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
         """Returns the split of a name, and the part of it; None for the whole split."""
-        known: dict[str, tuple[str, _CorpusPart | None]] = {}
-        for split in self.splits:
-            known[split] = split, None
-            for corpus, part in self._corpora.get(split, {}).items():
-                known[part_name(split, corpus)] = split, part
+        known: dict[str, tuple[str, _CorpusPart | None]] = {one: (one, None) for one in self.splits}
+        for split, parts in self._corpora.items():
+            known |= {part_name(split, corpus): (split, parts[corpus]) for corpus in parts}
         if name not in known:
             raise UserError(f"no split {name!r} in these data; they have: {', '.join(known)}")
         return known[name]

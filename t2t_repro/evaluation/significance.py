@@ -83,11 +83,12 @@ def compare(
     results: Any = list(results_by_name.values())[1]
     estimates = []
     for score, result in zip(scores, results, strict=True):
+        is_equal = result.p_value is not None and score.value == scores[0].value
+        # sacreBLEU gives the smallest possible p where there is no difference.
+        figures = (result.mean, result.ci, 1.0 if is_equal else result.p_value)
         # JSON cannot hold NumPy's numbers.
-        figures = (
-            None if x is None else float(x) for x in (result.mean, result.ci, result.p_value)
-        )
-        estimates.append(Estimate(score._replace(signature=signature), *figures))
+        as_floats = (None if figure is None else float(figure) for figure in figures)
+        estimates.append(Estimate(score._replace(signature=signature), *as_floats))
     return estimates
 
 
@@ -101,9 +102,7 @@ def as_markdown(systems: Sequence[SystemScores], has_baseline: bool) -> list[str
     metrics = [estimate.score for estimate in systems[-1].estimates]
     head = [f"{metric.name} {'↑' if metric.higher_is_better else '↓'}" for metric in metrics]
     rows = [["system", *head]]
-    for system in systems:
-        pairs = zip(system.estimates, systems[0].estimates, strict=True)
-        rows.append([system.name, *(_cell(estimate, baseline) for estimate, baseline in pairs)])
+    rows += [[system.name, *map(_cell, system.estimates)] for system in systems]
     if has_baseline:
         rows[1][0] += " (baseline)"
     lines = [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
@@ -139,21 +138,18 @@ def as_json(systems: Sequence[SystemScores], has_baseline: bool) -> list[str]:
 def as_lines(system: SystemScores) -> list[str]:
     """Returns a line for each score of a system, with its interval and signature."""
     return [
-        f"{estimate.score.name} {_cell(estimate, estimate)}"
+        f"{estimate.score.name} {_cell(estimate)}"
         + (f"  [{estimate.score.signature}]" if estimate.score.signature else "")
         for estimate in system.estimates
     ]
 
 
-def _cell(estimate: Estimate, baseline: Estimate) -> str:
+def _cell(estimate: Estimate) -> str:
     parts = [f"{estimate.score.value:.2f}"]
     if estimate.mean is not None:
         parts.append(f"(μ = {estimate.mean:.2f} ± {estimate.half_width:.2f})")
     if estimate.p_value is not None:
-        # sacreBLEU gives the smallest possible p to a system with the baseline's own score.
-        differs = estimate.score.value != baseline.score.value
-        star = "*" if differs and estimate.p_value < _LEVEL else ""
-        parts.append(f"p = {estimate.p_value:.4f}{star}")
+        parts.append(f"p = {estimate.p_value:.4f}{'*' * (estimate.p_value < _LEVEL)}")
     return " ".join(parts)
 
 

@@ -14,6 +14,7 @@ every tag; T2T keeps the tags.) A label differs from a tag only in that it is cl
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,35 +73,32 @@ class ParsedSentence(NamedTuple):
     tree: Tree
 
 
-class Position(NamedTuple):
+@dataclass
+class Position:
     """One word of a tree, and the constituents around it.
 
     Attributes:
-        opening: the constituents that begin with the word, outermost first.
         tag: of the word.
+        opening: the constituents that begin with the word, outermost first.
         closing: the constituents that end with the word, innermost first.
         inside: the innermost constituent with the word, or None.
     """
 
-    opening: list[Constituent]
     tag: str
-    closing: list[Constituent]
-    inside: Constituent | None
+    opening: list[Constituent] = field(default_factory=list)
+    closing: list[Constituent] = field(default_factory=list)
+    inside: Constituent | None = None
 
 
-def positions(tree: Tree) -> Iterator[Position]:
-    """Yields the positions of a tree, word by word."""
-    waiting = list(reversed(tree.constituents))
-    around: list[Constituent] = []
-    for number, tag in enumerate(tree.tags):
-        opening, closing = [], []
-        while waiting and waiting[-1].start == number:
-            opening.append(waiting.pop())
-        around += opening
-        inside = around[-1] if around else None
-        while around and around[-1].end == number + 1:
-            closing.append(around.pop())
-        yield Position(opening, tag, closing, inside)
+def positions(tree: Tree) -> list[Position]:
+    """Returns the positions of a tree, word by word."""
+    found = [Position(tag) for tag in tree.tags]
+    for constituent in tree.constituents:
+        found[constituent.start].opening.append(constituent)
+        found[constituent.end - 1].closing.insert(0, constituent)
+        for position in found[constituent.start : constituent.end]:
+            position.inside = constituent
+    return found
 
 
 def bracketed(sentence: ParsedSentence) -> str:
