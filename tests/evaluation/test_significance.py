@@ -153,10 +153,10 @@ def test_markdown_has_a_row_a_system_and_says_how_all_was_computed():
     ]
 
 
-def test_a_system_that_does_as_the_baseline_does_has_no_star():
+def test_a_system_that_does_as_the_baseline_does_has_p_1(texts):
     # Of sacreBLEU it has the least p-value there is.
-    rows = [SystemScores("a", [Estimate(BLEU)]), SystemScores("b", [Estimate(BLEU, p_value=0.001)])]
-    assert as_markdown(rows, has_baseline=True)[3] == "| b | 41.02 p = 0.0010 |"
+    same = [bleu(texts["like"], texts["reference"])] * 2
+    assert [found.p_value for found in compare(same)] == [None, 1.0]
 
 
 def test_json_is_unrounded():
