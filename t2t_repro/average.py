@@ -24,17 +24,17 @@ def main() -> None:
     """Runs the averaging on its flags."""
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
+    last = max(checkpoints)
     import_tensorflow()
     from t2t_repro.config.gin_files import import_modules
     from t2t_repro.runs.weights import save_weights
 
     import_modules(getattr(FLAGS, "import"))
-    model = directory.new_model(checkpoints[max(checkpoints)])
+    model = directory.new_model(checkpoints[last])
     with directory.held("average"):
         average_weights(model, checkpoints.values())
-        save_weights(model, directory.averaged, max(checkpoints))
-    first, last = min(checkpoints), max(checkpoints)
-    count, asked = len(checkpoints), FLAGS.last
+        save_weights(model, directory.averaged, last)
+    first, count, asked = min(checkpoints), len(checkpoints), FLAGS.last
     fewer = f" (there are no {asked}: --last={asked})" if count < asked else ""
     logging.info(
         f"averaged {count} checkpoints{fewer}, steps {first} to {last}, into {directory.averaged}"

@@ -20,7 +20,7 @@ def main() -> None:
 
     data_dir = run_directory("data_dir")
     settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_dir, [Preparation])
-    prepare_corpus(settings.preparation.corpus, data_dir)
+    prepare_corpus(settings.preparation, data_dir)
     import_tensorflow()
     from t2t_repro.data.stages import prepare
     from t2t_repro.training.model_for_data import fit_to_data

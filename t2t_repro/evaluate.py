@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from absl import flags, logging
 
@@ -28,6 +28,7 @@ from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation import significance
 from t2t_repro.evaluation.scores import EvaluationSettings, Score
+from t2t_repro.evaluation.significance import System
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import write_scores
 
@@ -38,28 +39,20 @@ FLAGS = flags.FLAGS
 _ADDRESS = r"<(?:function )?([\w.]+)(?: object)? at 0x\w+>"
 
 
-class _System(NamedTuple):
-    """Translations, named after their file or model; with the perplexity of a model on a split."""
-
-    name: str
-    translations: Sequence[str]
-    perplexity: float | None = None
-
-
 def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
     sources = read_input(FLAGS.source, "source") if FLAGS.source else []
     references = _references()
-    systems = [_System(path, read_input(path, "translations")) for path in FLAGS.translations]
+    systems = [System(path, read_input(path, "translations")) for path in FLAGS.translations]
     if FLAGS.baseline:
-        systems.insert(0, _System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
+        systems.insert(0, System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
     checkpoint = shared.find_checkpoint() if FLAGS.model_dir else ""
     data = None
     if FLAGS.model_dir and not FLAGS.source:
         data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
         sources, references = data.text(FLAGS.split)
-    files = [_System(f"--source={FLAGS.source}", sources)] if FLAGS.source else []
+    files = [System(f"--source={FLAGS.source}", sources)] if FLAGS.source else []
     _check_aligned([*systems, *files], references)
     own = int(bool(FLAGS.baseline))
     if FLAGS.model_dir:
@@ -70,7 +63,7 @@ def main() -> None:
             # Before they are scored: a metric may be the user's own.
             write_output(map(one_line, translations), FLAGS.output)
         name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
-        systems.insert(own, _System(name, translations, perplexity))
+        systems.insert(own, System(name, translations, perplexity))
     else:
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
@@ -100,12 +93,12 @@ def _references() -> Sequence[str | tuple[str, ...]]:
         rows = [line.split("\t", parts) for line in lines]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
             raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as before.")
-        _check_aligned([_System(name, lines)], columns[0] if columns else lines)
+        _check_aligned([System(name, lines)], columns[0] if columns else lines)
         columns += zip(*rows, strict=True)
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def _check_aligned(texts: Sequence[_System], references: Sequence[Any]) -> None:
+def _check_aligned(texts: Sequence[System], references: Sequence[Any]) -> None:
     counts = {text.name: len(text.translations) for text in texts}
     check_line_counts(counts | {"the reference": len(references)})
 
@@ -124,7 +117,7 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
     return HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
 
 
-def _print(systems: Sequence[_System], scores: Sequence[Sequence[Score]]) -> None:
+def _print(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None:
     """Prints the scores, with the intervals and p-values of the flags."""
     if FLAGS.seed:
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
@@ -137,17 +130,13 @@ def _print(systems: Sequence[_System], scores: Sequence[Sequence[Score]]) -> Non
             for of_metric in zip(*group, strict=True)
         ]
         estimates += zip(*by_metric, strict=True)
-    table = [
-        significance.SystemScores(system.name, found, system.perplexity)
-        for system, found in zip(systems, estimates, strict=True)
-    ]
-    style = FLAGS.format or ("markdown" if len(table) > 1 else None)
-    if style == "json":
+    table = [one._replace(estimates=found) for one, found in zip(systems, estimates, strict=True)]
+    if FLAGS.format == "json":
         lines = significance.as_json(table, bool(FLAGS.baseline))
     else:
         perplexities = [system.perplexity for system in systems if system.perplexity is not None]
         lines = [f"{FLAGS.split} perplexity per subword {value:.3f}" for value in perplexities]
-        if style:
+        if FLAGS.format or len(table) > 1:
             lines += significance.as_markdown(table, bool(FLAGS.baseline))
         else:
             lines += significance.as_lines(table[0])

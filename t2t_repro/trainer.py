@@ -33,7 +33,7 @@ def main() -> None:
     settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_dir)
     if not os.environ.get("TF_CONFIG") and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1":
         # No other process trains with this one: mistakes in the corpus are reported at once.
-        prepare_corpus(settings.preparation.corpus, data_dir)
+        prepare_corpus(settings.preparation, data_dir)
     import_tensorflow()
     from t2t_repro.training.training_run import train
 

@@ -77,7 +77,10 @@ def epoch_plan(
     generator = np.random.default_rng([seed, epoch])
     source, target = np.asarray(source_lengths), np.asarray(target_lengths)
     shape_of = assign_shapes(np.array([shape.lengths for shape in shapes]), source, target)
-    order = _sorted_by_length(np.maximum(source, target), generator)
+    longer = np.maximum(source, target)
+    noisy = longer * (1.0 + _NOISE * generator.random(len(longer), np.float32))
+    # NumPy sorts 16 bits by radix.
+    order = np.argsort((noisy * (2**16 / noisy.max() * 0.99)).astype(np.uint16), kind="stable")
     order = order[np.argsort(shape_of[order], kind="stable")]
     cutter = _Cutter(source[order], target[order], micro_batches)
     ends = np.cumsum(np.bincount(shape_of, minlength=len(shapes)))
@@ -93,15 +96,6 @@ def epoch_plan(
         cuts.append(batch)
     at = generator.permutation(len(shape_of_batch))
     return EpochPlan(order, np.array(cuts[1:])[at], np.array(shape_of_batch)[at])
-
-
-def _sorted_by_length(
-    lengths: NDArray[np.integer], generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Sorts sentences by length with random noise."""
-    noisy = lengths * (1.0 + _NOISE * generator.random(len(lengths), np.float32))
-    # NumPy sorts 16 bits by radix.
-    return np.argsort((noisy * (2**16 / noisy.max() * 0.99)).astype(np.uint16), kind="stable")
 
 
 class _Cutter:

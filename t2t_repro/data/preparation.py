@@ -110,11 +110,11 @@ class Preparation:
         return EpochMixture(corpora, counts, seed)
 
 
-def prepare_corpus(corpus: Corpus, data_dir: Path) -> None:
+def prepare_corpus(settings: Preparation, data_dir: Path) -> None:
     """Fetches and checks a corpus; if the data are prepared, checks that its files are the same.
 
     Args:
-        corpus: source of the pairs.
+        settings: of the preparation; those of the subwords do not matter.
         data_dir: see `prepared`.
 
     Raises:
@@ -122,6 +122,6 @@ def prepare_corpus(corpus: Corpus, data_dir: Path) -> None:
     """
     if (data_dir / DIRECTORY).exists():
         data = PreparedData(data_dir / DIRECTORY)
-        data.check_made_with(data.identity | {"corpus": corpus.describe()})
+        data.check_made_with(data.identity | {"corpus": settings.identity["corpus"]})
     else:
-        corpus.prepare(data_dir / DOWNLOADS)
+        settings.corpus.prepare(data_dir / DOWNLOADS)

@@ -55,7 +55,7 @@ def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
         UserError: the corpus cannot be used, or `data_dir` holds data made with other settings.
     """
     directory = data_dir / DIRECTORY
-    prepare_corpus(settings.corpus, data_dir)
+    prepare_corpus(settings, data_dir)
     if not directory.exists():
         with lock(data_dir / ".prepared.lock"):
             if not directory.exists():
@@ -75,7 +75,7 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
     Raises:
         UserError: the corpus or the prepared data cannot be used.
     """
-    prepare_corpus(settings.corpus, data_dir)
+    prepare_corpus(settings, data_dir)
     if (data_dir / DIRECTORY).exists():
         return CleaningReport(PreparedData(data_dir / DIRECTORY).cleaning["train"]).clean_pairs()
     reports: Reports = {}

@@ -37,18 +37,20 @@ class Estimate(NamedTuple):
     p_value: float | None = None
 
 
-class SystemScores(NamedTuple):
+class System(NamedTuple):
     """A system and its scores.
 
     Attributes:
         name: of the system: its file, or model directory.
-        estimates: one for each metric, in the same order for all systems.
+        translations: one for each sentence.
         perplexity: per subword, of a model on a split of the data.
+        estimates: one for each metric, in the same order for all systems.
     """
 
     name: str
-    estimates: Sequence[Estimate]
+    translations: Sequence[str]
     perplexity: float | None = None
+    estimates: Sequence[Estimate] = ()
 
 
 def compare(
@@ -92,7 +94,7 @@ def compare(
     return estimates
 
 
-def as_markdown(systems: Sequence[SystemScores], has_baseline: bool) -> list[str]:
+def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
     """Returns the lines of a table, a row a system, and of notes below it.
 
     Args:
@@ -118,7 +120,7 @@ def as_markdown(systems: Sequence[SystemScores], has_baseline: bool) -> list[str
     return [*lines, "", note, "", *_signatures(systems[-1], has_baseline)]
 
 
-def as_json(systems: Sequence[SystemScores], has_baseline: bool) -> list[str]:
+def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
     """Returns the lines of all figures, unrounded; see `as_markdown`."""
     table = [
         {
@@ -135,7 +137,7 @@ def as_json(systems: Sequence[SystemScores], has_baseline: bool) -> list[str]:
     return [json.dumps(table, indent=2, ensure_ascii=False)]
 
 
-def as_lines(system: SystemScores) -> list[str]:
+def as_lines(system: System) -> list[str]:
     """Returns a line for each score of a system, with its interval and signature."""
     return [
         f"{estimate.score.name} {_cell(estimate)}"
@@ -153,7 +155,7 @@ def _cell(estimate: Estimate) -> str:
     return " ".join(parts)
 
 
-def _signatures(system: SystemScores, has_baseline: bool) -> Iterator[str]:
+def _signatures(system: System, has_baseline: bool) -> Iterator[str]:
     for estimate in system.estimates:
         parts = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
         if has_baseline and estimate.p_value is None:

@@ -55,10 +55,15 @@ class SameShape(keras.layers.Layer):
         return tuple(x_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments; a layer keeps each as an attribute of its name."""
+        """Returns the constructor's arguments; a layer keeps each as an attribute of its name.
+
+        The argument `config` is a `LayerConfig`.
+        """
         classes = [cls for cls in type(self).__mro__ if issubclass(cls, SameShape)]
         names = {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
         own = {name: getattr(self, name) for name in names - {"self", "args", "kwargs"}}
+        if "config" in own:
+            own["config"] = own["config"].to_dict()
         return super().get_config() | own
 
 

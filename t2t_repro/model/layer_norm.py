@@ -10,7 +10,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.model import kernels
 from t2t_repro.model.keras_model import YOUR_OWN, registered_part
 from t2t_repro.model.kernels.gradients import layer_norm as fast_layer_norm
-from t2t_repro.model.settings import LAYER_NORM_EPSILON
+from t2t_repro.model.settings import LAYER_NORM_EPSILON, LayerConfig
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
@@ -67,11 +67,11 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
     return norm
 
 
-def new_norm(kind: str, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> keras.layers.Layer:
-    """Makes the norm of a name; ε is for the package's and Keras's, your own norm sets its own."""
-    if kind in _NORMS:
-        kwargs["epsilon"] = epsilon
-    norm = named_norm(kind)(**kwargs)
+def new_norm(config: LayerConfig, **kwargs: Any) -> keras.layers.Layer:
+    """Makes the norm of a layer; ε is for the package's and Keras's, your own norm sets its own."""
+    if config.norm in _NORMS:
+        kwargs["epsilon"] = config.norm_epsilon
+    norm = named_norm(config.norm)(**kwargs)
     # Keras's RMSNormalization does not declare it, but treats all vectors alike.
     norm.supports_masking = True
     return norm

@@ -29,10 +29,6 @@ class ConfiguredLayer(SameShape):
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {"config": self.config.to_dict()}
-
 
 class StackedLayer(ConfiguredLayer):
     """One layer of a stack: sub-layers, each in a `SublayerConnection`."""
@@ -49,15 +45,7 @@ class StackedLayer(ConfiguredLayer):
         )
 
     def _new_connection(self, name: str) -> SublayerConnection:
-        config = self.config
-        return SublayerConnection(
-            config.dropout,
-            config.normalization,
-            config.norm,
-            config.norm_epsilon,
-            name=name,
-            dtype=self.dtype_policy,
-        )
+        return SublayerConnection(self.config, name=name, dtype=self.dtype_policy)
 
 
 class LayerStack(ConfiguredLayer):
@@ -79,12 +67,7 @@ class LayerStack(ConfiguredLayer):
             setattr(self, layer.name, layer)
         self.final_norm = None
         if self.config.normalization == "pre":
-            self.final_norm = new_norm(
-                self.config.norm,
-                self.config.norm_epsilon,
-                name="final_norm",
-                dtype=self.dtype_policy,
-            )
+            self.final_norm = new_norm(self.config, name="final_norm", dtype=self.dtype_policy)
 
     @property
     def layers(self) -> list[Any]:

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import keras
@@ -65,39 +66,36 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
     return _FLOAT_BYTES * max(caches + scores + logits, encoder)
 
 
+@dataclass(eq=False)
 class StepDecoder:
     """Decodes step by step; what is the same in all steps is computed once.
 
     It uses the current weights of the model.
 
-    Args:
+    Attributes:
         model: the Transformer.
         beam_size: hypotheses of a sentence.
         without_pad: whether PAD has no probability: the other ids share it.
         ids: [ids] int32, to score these alone; others are then given by their places among these.
     """
 
-    def __init__(
-        self,
-        model: Transformer,
-        beam_size: int,
-        without_pad: bool = False,
-        ids: tf.Tensor | None = None,
-    ) -> None:
-        self._model = model
-        self._beam_size = beam_size
-        self._left_out = (PAD_ID,) if without_pad else ()
-        self._ids = ids
+    model: Transformer
+    beam_size: int
+    without_pad: bool = False
+    ids: tf.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        model = self.model
         # A loop would read every weight, and cast it in mixed precision, at every step.
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
             layers = [] if model.config.is_recurrent else model.decoder.layers
             self._projections = [layer.self_attention.joint_projection() for layer in layers]
-            self._output_layer = model.output_layer(ids)
+            self._output_layer = model.output_layer(self.ids)
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
-        model, config = self._model, self._model.config
+        model, config = self.model, self.model.config
         with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
         batch = tf.shape(source)[0]
@@ -107,21 +105,21 @@ class StepDecoder:
         )
         nothing: Any = KeysValues(keys, values)
         if config.is_recurrent:
-            nothing = tf.zeros([batch, self._beam_size, config.d_model])
+            nothing = tf.zeros([batch, self.beam_size, config.d_model])
         return DecodingCache(
             memory=memory,
             source_mask=padding_mask(model.encoded_ids(source)),
             past=[nothing] * model.num_decoder_layers,
-            ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
+            ancestors=tf.zeros([batch, self.beam_size, 0], tf.int32),
             allowed=allowed,
         )
 
     def make_room(self, state: DecodingCache, positions: int) -> DecodingCache:
         """Makes room for more positions, which a recurrent model does not need."""
-        if self._model.config.is_recurrent:
+        if self.model.config.is_recurrent:
             return state
-        entries = positions * self._beam_size
-        shape = [tf.shape(state.ancestors)[0], self._beam_size, positions]
+        entries = positions * self.beam_size
+        shape = [tf.shape(state.ancestors)[0], self.beam_size, positions]
         more = tf.fill(shape, cache.NEVER_WRITTEN)
         return state._replace(
             past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), state.past),
@@ -142,10 +140,10 @@ class StepDecoder:
         Returns:
             Logits [batch, beam, vocab], and the cache for the next step.
         """
-        model = self._model
-        ids = tf.ensure_shape(ids, [None, self._beam_size])
-        if self._ids is not None:
-            ids = tf.gather(self._ids, ids)
+        model = self.model
+        ids = tf.ensure_shape(ids, [None, self.beam_size])
+        if self.ids is not None:
+            ids = tf.gather(self.ids, ids)
         ancestors = state.ancestors
         past: list[Past | State]
         if model.config.is_recurrent:
@@ -165,7 +163,7 @@ class StepDecoder:
         state = state._replace(past=kept, ancestors=ancestors)
         for allowed in state.allowed:
             logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
-        return without_ids(logits, self._left_out), state
+        return without_ids(logits, (PAD_ID,) if self.without_pad else ()), state
 
 
 class LoopWeights:

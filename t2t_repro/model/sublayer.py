@@ -9,32 +9,23 @@ from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.packing import Vectors, map_positions
 from t2t_repro.model.layer_norm import new_norm
-from t2t_repro.model.settings import LAYER_NORM_EPSILON, Normalization
+from t2t_repro.model.settings import LayerConfig
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class SublayerConnection(SameShape):
     """LayerNorm(x + Dropout(Sublayer(x))), or pre-norm.
 
-    normalization="post" is the paper's. "pre" is T2T's later default,
+    The normalization "post" is the paper's. "pre" is T2T's later default,
     x + Dropout(Sublayer(LayerNorm(x))), with one more norm at the end of each stack.
-    `LayerConfig` describes all arguments.
     """
 
-    def __init__(
-        self,
-        dropout: float,
-        normalization: Normalization = "post",
-        norm: str = "LayerNorm",
-        norm_epsilon: float = LAYER_NORM_EPSILON,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, config: LayerConfig | dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dropout = dropout
-        self.normalization = normalization
-        self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)
-        self._norm_name, self.norm_epsilon = norm, norm_epsilon
-        self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
+        self.config = config = LayerConfig.of(config)
+        dtype = self.dtype_policy
+        self.norm = new_norm(config, name="norm", dtype=dtype)
+        self.output_dropout = Dropout(config.dropout, name="output_dropout", dtype=dtype)
 
     def call(
         self, x: Vectors, sublayer: Callable[..., Vectors], training: bool | None = None
@@ -44,10 +35,6 @@ class SublayerConnection(SameShape):
         def dropped(y: Vectors) -> Vectors:
             return self.output_dropout(sublayer(y, training=training), training=training)
 
-        if self.normalization == "pre":
+        if self.config.normalization == "pre":
             return x + dropped(map_positions(self.norm, x))
         return map_positions(self.norm, x + dropped(x))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {"norm": self._norm_name}

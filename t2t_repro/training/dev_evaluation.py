@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from t2t_repro.data.prepared import PreparedData
@@ -30,13 +31,14 @@ class _Part(NamedTuple):
     in_store: range | None
 
 
+@dataclass(eq=False)
 class DevEvaluation:
     """Scores the dev set: nll by teacher forcing, a metric (BLEU) by beam search.
 
     Each corpus of a mixture is scored by itself too. Each of n workers computes an n-th of the
     sentences and batches.
 
-    Args:
+    Attributes:
         model: the Transformer.
         translator: with this model.
         data: its dev split is read.
@@ -44,14 +46,14 @@ class DevEvaluation:
         settings: what is scored.
     """
 
-    def __init__(
-        self,
-        model: Transformer,
-        translator: Translator,
-        data: PreparedData,
-        workers: Workers,
-        settings: DevEvaluationSettings,
-    ) -> None:
+    model: Transformer
+    translator: Translator
+    data: PreparedData
+    workers: Workers
+    settings: DevEvaluationSettings
+
+    def __post_init__(self) -> None:
+        model, data, settings = self.model, self.data, self.settings
         self._draw = settings.images(model, data) if settings.images else list
         self._source: list[str] = []
         self._target: list[str] = []
@@ -63,10 +65,7 @@ class DevEvaluation:
             self._source += source[: settings.sentences]
             self._target += target[: settings.sentences]
             self._parts.append(_Part(name, slice(start, len(self._source)), sentences))
-        self._metric = settings.metric
-        self._workers = workers
         self._loss = HeldOutLoss(model, data.store("dev"))
-        self._translator = translator
 
     def share(self, preview: bool = False) -> Any:
         """Computes this worker's share of the evaluation.
@@ -78,9 +77,9 @@ class DevEvaluation:
             the translations of its sentences; of its batches, for each part, the summed nll in nats
             and the number of target tokens. JSON can hold them.
         """
-        first, every = self._workers.index, self._workers.count
+        first, every = self.workers.index, self.workers.count
         source = self._source[: _PREVIEWED if preview else None][first::every]
-        translations = self._translator.translate(source, first=None)
+        translations = self.translator.translate(source, first=None)
         sums = [self._loss.sums(first, every, part.in_store) for part in self._parts]
         return [best[0].text for best in translations], *zip(*sums, strict=True)
 
@@ -103,13 +102,13 @@ class DevEvaluation:
             score=score.value,
             samples=self._samples(texts),
             metric=f"{score.name} of {len(texts)} sentences" if is_preview else score.name,
-            images=self._draw() if self._workers.is_chief else [],
+            images=self._draw() if self.workers.is_chief else [],
             higher_is_better=score.higher_is_better,
             corpora=corpora,
         )
 
     def _score(self, texts: list[str], lines: slice) -> Score:
-        return self._metric(texts[lines], self._target[lines], self._source[lines])
+        return self.settings.metric(texts[lines], self._target[lines], self._source[lines])
 
     def _samples(self, texts: list[str]) -> str:
         """Returns a Markdown table of some translations of every part."""

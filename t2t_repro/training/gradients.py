@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_repro.data.batches import Batch
 from t2t_repro.model.kernels import PLAIN, gpu
 from t2t_repro.model.kernels.dropout_bits import scrambled
 from t2t_repro.model.loss import CrossEntropy, LossSums
@@ -49,9 +50,7 @@ class MicroBatchGradients:
             input_signature=[
                 [tf.TensorSpec(v.shape, v.dtype) for v in model.trainable_variables],
                 tf.TensorSpec([len(model.non_trainable_variables), 2], tf.int64),
-                ids,
-                ids,
-                tf.TensorSpec([2], tf.int32),
+                Batch(ids, ids, tf.TensorSpec([2], tf.int32)),
                 tf.TensorSpec([], tf.float32),
             ],
             jit_compile=self.jit_compile or None,
@@ -62,22 +61,14 @@ class MicroBatchGradients:
         self._traced = self.of_micro_batch.get_concrete_function()
 
     def __call__(
-        self,
-        step: tf.Tensor,
-        first: tf.Tensor | int,
-        source: tf.Tensor,
-        target: tf.Tensor,
-        capacity: tf.Tensor,
-        scale: tf.Tensor,
+        self, step: tf.Tensor, first: tf.Tensor | int, batch: Batch, scale: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
         """Adds up the loss, and the gradients of loss · scale, over some micro-batches.
 
         Args:
             step: number of updates before this one, an int64 scalar.
             first: number of the first micro-batch in the global batch.
-            source: [micro_batches, rows, source_length], token ids.
-            target: [micro_batches, rows, target_length], token ids.
-            capacity: [2], how many vectors source and target of a micro-batch are packed into.
+            batch: the micro-batches.
             scale: factor of the gradients, a float32 scalar.
 
         Returns:
@@ -88,26 +79,23 @@ class MicroBatchGradients:
 
         def gradients_of(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
-            return of_micro_batch(weights, seeds, source[index], target[index], capacity, scale)
+            source, target, capacity = batch
+            micro_batch = Batch(source[index], target[index], capacity)
+            return of_micro_batch(weights, seeds, micro_batch, scale)
 
-        if source.shape[0] == 1:
+        count = batch.source.shape[0]
+        if count == 1:
             return gradients_of(0)
         updated = compress(weights, self._is_updated)
         return tf.foldl(
             lambda total, index: tf.nest.map_structure(tf.add, total, gradients_of(index)),
-            tf.range(source.shape[0]),
+            tf.range(count),
             initializer=(LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in updated]),
             parallel_iterations=1,
         )
 
     def _of_micro_batch(
-        self,
-        weights: list[tf.Tensor],
-        seeds: tf.Tensor,
-        source: tf.Tensor,
-        target: tf.Tensor,
-        capacity: tf.Tensor,
-        scale: tf.Tensor,
+        self, weights: list[tf.Tensor], seeds: tf.Tensor, batch: Batch, scale: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
         """Computes sums and gradients of loss · scale for ids [rows, length]; pure.
 
@@ -121,13 +109,9 @@ class MicroBatchGradients:
             with tf.GradientTape() as tape:
                 tape.watch(updated)
                 with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                    sums = self.model.loss_sums(
-                        source,
-                        target,
-                        self.loss,
-                        training=True,
-                        capacity=None if PLAIN else capacity,
-                    )
+                    source, target, capacity = batch
+                    packed = None if PLAIN else capacity
+                    sums = self.model.loss_sums(source, target, self.loss, True, packed)
             gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
         # Dense: tf.IndexedSlices cannot leave a function that XLA compiles.
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,6 +31,7 @@ _LEAST_UPDATES = 10
 _FIRST_SECONDS = 20.0
 
 
+@dataclass(eq=False)
 class MetricsLog(AbstractContextManager["MetricsLog"]):
     """Reports a training run to the terminal, to TensorBoard and to Keras callbacks.
 
@@ -49,27 +51,23 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     several workers, only the first one's callbacks are called. They are there to read: a checkpoint
     does not hold their state, so they must not change the learning rate or the weights.
 
-    Args:
+    Attributes:
         directory: of TensorBoard's event files; None where another worker reports.
         schedule: of the run.
         state: where the run goes on.
         callbacks: with the model, compiled with the run's optimizer if there are any.
     """
 
-    def __init__(
-        self,
-        directory: Path | None,
-        schedule: TrainingSchedule,
-        state: RunState,
-        callbacks: keras.callbacks.CallbackList,
-    ) -> None:
-        self._directory = directory
+    directory: Path | None
+    schedule: TrainingSchedule
+    state: RunState
+    callbacks: keras.callbacks.CallbackList
+
+    def __post_init__(self) -> None:
+        directory, schedule, state = self.directory, self.schedule, self.state
         self._writer = _writer(directory, state)
-        self._callbacks = callbacks
         self._last: dict[str, tf.Tensor] = {}
-        self._schedule = schedule
         self._tokens = 0
-        self._first_step = state.step
         self._began = time.monotonic()
         self._paused = 0.0
         # Seconds of training and tokens so far, after each of the last updates.
@@ -84,8 +82,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         )
 
     def __enter__(self) -> "MetricsLog":
-        self._callbacks.model.stop_training = False
-        self._callbacks.on_train_begin()
+        self.callbacks.model.stop_training = False
+        self.callbacks.on_train_begin()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,7 +92,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             with self._writing():
                 self._writer.close()
         finally:
-            self._callbacks.on_train_end()
+            self.callbacks.on_train_end()
 
     def text(self, name: str, markdown: str, step: int) -> None:
         """Writes a text to TensorBoard."""
@@ -106,8 +104,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         """Waits until all reports so far are on the disk."""
         with self._writing():
             self._writer.flush()
-            if self._directory:
-                sync(*self._directory.glob("events.out.tfevents.*"))
+            if self.directory:
+                sync(*self.directory.glob("events.out.tfevents.*"))
 
     def update(self, step: int, result: StepResult, tokens: int, capacity: int) -> None:
         """Reports one update.
@@ -122,13 +120,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._marks.append((time.monotonic() - self._began - self._paused, self._tokens))
         self._bar.update(1)
         self._last = {name: getattr(result, name) for name in _SCALARS}
-        if self._callbacks.callbacks:
-            self._callbacks.on_train_batch_end(step - 1, self._last)
-        if self._callbacks.model.stop_training:
+        if self.callbacks.callbacks:
+            self.callbacks.on_train_batch_end(step - 1, self._last)
+        if self.callbacks.model.stop_training:
             message = "a callback has set stop_training, which does not end a run: bind "
             message += "TrainingSchedule.patience or TrainingSchedule.steps"
             logging.log_first_n(logging.WARNING, message, 1)
-        if self._schedule.logs(step):
+        if self.schedule.logs(step):
             values = self._last | {
                 "perplexity": _perplexity(float(result.nll)),
                 "real_tokens_per_second": self._show(step, result),
@@ -143,13 +141,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         (began, before), (now, after) = self._marks[0], self._marks[-1]
         speed = (after - before) / (now - began)
         seconds = (now - began) / (len(self._marks) - 1)
-        updates_left = self._schedule.steps - step
-        by_now = (time.monotonic() - self._began) / (step - self._first_step)
+        updates_left = self.schedule.steps - step
+        by_now = (time.monotonic() - self._began) / (step - self.state.step)
         left = timedelta(seconds=round(by_now * updates_left))
         self._progress = f"{seconds:.2g} s/update, {left} left"
         self._bar.set_postfix_str(self._progress)
         logging.info(
-            f"step {step}/{self._schedule.steps}: loss {float(result.loss):.4f}, "
+            f"step {step}/{self.schedule.steps}: loss {float(result.loss):.4f}, "
             f"nll {float(result.nll):.4f}, lr {float(result.learning_rate):.3e}, "
             f"{speed:,.0f} src+tgt tok/s, {self._progress}"
         )
@@ -178,13 +176,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         for name, nll, score in scores.corpora:
             logging.info(f"step {step}: dev.{name} nll {nll:.4f}, {scores.metric} {score:.2f}")
             values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
-        self._callbacks.on_test_begin()
-        self._callbacks.on_test_end(values)
+        self.callbacks.on_test_begin()
+        self.callbacks.on_test_end(values)
         of_dev = {f"val_{name}": value for name, value in values.items()}
-        self._callbacks.on_epoch_end(step - 1, self._last | of_dev)
+        self.callbacks.on_epoch_end(step - 1, self._last | of_dev)
         self._scalars("dev", values | {"perplexity": perplexity}, step)
         self.text("dev/translations", scores.samples, step)
-        if step in self._schedule.preview_at:
+        if step in self.schedule.preview_at:
             logging.info(f"step {step}: dev translations\n{scores.samples}")
         with self._writing():
             for name, pixels in scores.images:
@@ -202,7 +200,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
                 yield
         except (OSError, tf.errors.OpError) as error:
             raise UserError(
-                f"cannot write to {self._directory} ({reason_of(error)}): make room or change the "
+                f"cannot write to {self.directory} ({reason_of(error)}): make room or change the "
                 "permissions, then start again; the run goes on from its last checkpoint."
             ) from error
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from absl import logging
 
-from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 from t2t_repro.model.settings import TransformerSettings
 from t2t_repro.model.stack import check_names
@@ -36,7 +35,13 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
         )
         preparation, initial_rows = preparation.with_subwords_of(initial.path), initial.sizes()
     model = _with_rows(model, preparation.recipes, initial_rows)
-    _check_positions(model, preparation)
+    longest = model.max_length if model.positional_encoding == "learned" else None
+    if longest is not None and preparation.max_length > longest:
+        raise UserError(
+            f"Transformer.max_length is {longest}, but the data have sentences of up to "
+            f"{preparation.max_length} subwords: bind at least as many positions, or lower "
+            "prepare.max_length."
+        )
     return replace(experiment, model=model, preparation=preparation)
 
 
@@ -66,14 +71,3 @@ def _with_rows(
                 "leave it out, or bind at least as many rows."
             )
     return model
-
-
-def _check_positions(model: TransformerSettings, preparation: Preparation) -> None:
-    """Checks that learned positions, whose number is limited, suffice for the data."""
-    longest = model.max_length if model.positional_encoding == "learned" else None
-    if longest is not None and preparation.max_length > longest:
-        raise UserError(
-            f"Transformer.max_length is {longest}, but the data have sentences of up to "
-            f"{preparation.max_length} subwords: bind at least as many positions, or lower "
-            "prepare.max_length."
-        )

@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from absl import logging
@@ -63,14 +63,12 @@ def stop_requested() -> Iterator[StopRequest]:
         yield stop
 
 
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Makes SIGTERM end the block in an orderly way, with status 143, as SIGINT does with Ctrl-C.
+def ended_by_signals() -> AbstractContextManager[None]:
+    """Makes SIGTERM end a block in an orderly way, with status 143, as SIGINT does with Ctrl-C.
 
     The second signal ends the process at once.
     """
-    with _first_handled(_end):
-        yield
+    return _first_handled(_end)
 
 
 def _end(number: int) -> None:

@@ -18,6 +18,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.data.batch_shapes import BatchShape, capacity_needed
+from t2t_repro.data.batches import Batch
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import LossSums
 from t2t_repro.model.transformer import Transformer
@@ -93,16 +94,10 @@ class TrainStep:
         # Of all weights: who loads a checkpoint need not know what was frozen.
         self.average = MovingAverage(self.model.trainable_variables, self.decay)
         self.apply = SummedUpdate(self.optimizer, self.updated, self.average)
-        batch = [tf.TensorSpec([len(self.own_micro_batches), None, None], tf.int32)] * 2
-        capacity = tf.TensorSpec([2], tf.int32)
         step, vote = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)
-        self._update_all = tf.function(
-            self._update, input_signature=[step, *batch, capacity, vote], autograph=False
-        )
-        micro_batch = [tf.TensorSpec([1, None, None], tf.int32)] * 2
-        self._try_all = tf.function(
-            self._try, input_signature=[*micro_batch, capacity], autograph=False
-        )
+        signature = [step, _batch_of(len(self.own_micro_batches)), vote]
+        self._update_all = tf.function(self._update, input_signature=signature, autograph=False)
+        self._try_all = tf.function(self._try, input_signature=[_batch_of(1)], autograph=False)
 
     def __call__(
         self,
@@ -130,11 +125,12 @@ class TrainStep:
         if capacity is None:
             capacity = capacity_needed(source, target)
         vote = tf.constant(asks_to_stop, tf.float32)
-        return self._update_all(tf.constant(step, tf.int64), source, target, capacity, vote)
+        batch = Batch(source, target, capacity)
+        return self._update_all(tf.constant(step, tf.int64), batch, vote)
 
-    def _update(self, *step_batch_and_vote: tf.Tensor) -> StepResult:
-        """Updates the weights by the gradient of a global batch; arguments as in `_gradients`."""
-        *reported, gradients = self.strategy.run(self._gradients, args=step_batch_and_vote)
+    def _update(self, step: tf.Tensor, batch: Batch, vote: tf.Tensor) -> StepResult:
+        """Updates the weights by the gradient of a global batch."""
+        *reported, gradients = self.strategy.run(self._gradients, args=(step, batch, vote))
         sums, votes = self._first_of(reported)
         norm = tf.linalg.global_norm(self._first_of(gradients))
         is_usable = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
@@ -150,12 +146,7 @@ class TrainStep:
         )
 
     def _gradients(
-        self,
-        step: tf.Tensor,
-        source: tf.Tensor,
-        target: tf.Tensor,
-        capacity: tf.Tensor,
-        vote: tf.Tensor,
+        self, step: tf.Tensor, batch: Batch, vote: tf.Tensor
     ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
         """Computes on one replica; returns sums over all replicas of loss, votes and gradients.
 
@@ -165,14 +156,13 @@ class TrainStep:
         count = self.micro_batches_per_replica
         number = tf.cast(replica.replica_id_in_sync_group, tf.int32) * count
         first = number - self.own_micro_batches.start
-        source, target = (ids[first : first + count] for ids in (source, target))
+        source, target = (ids[first : first + count] for ids in (batch.source, batch.target))
         for ids in (source, target):
             ids.set_shape([count, None, None])
         own_tokens = tf.math.count_nonzero(target, dtype=tf.float32)
         tokens, votes = replica.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
-        sums, gradients = self.micro_batch_gradients(
-            step, number, source, target, capacity, 1.0 / tokens
-        )
+        own = Batch(source, target, batch.capacity)
+        sums, gradients = self.micro_batch_gradients(step, number, own, 1.0 / tokens)
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         return sums, votes, gradients
 
@@ -196,14 +186,14 @@ class TrainStep:
             logging.info("train: trying shape %d of %d: %s", number, len(shapes), size)
             source, target = (np.zeros((1, shape.rows, n), np.int32) for n in shape.lengths)
             try:
-                self._try_all(source, target, np.array(shape.capacity, np.int32))
+                self._try_all(Batch(source, target, np.array(shape.capacity, np.int32)))
             except tf.errors.ResourceExhaustedError as error:
                 raise UserError(
                     f"a micro-batch of the shape {size} does not fit in memory: raise "
                     "TrainStep.micro_batches, or lower Batches.tokens_per_batch."
                 ) from error
 
-    def _try(self, source: tf.Tensor, target: tf.Tensor, capacity: tf.Tensor) -> tf.Tensor:
+    def _try(self, batch: Batch) -> tf.Tensor:
         """Computes the gradients of a micro-batch on every replica.
 
         Every replica's result is returned: TensorFlow leaves out a replica whose result is unused.
@@ -211,7 +201,13 @@ class TrainStep:
 
         def norm() -> tf.Tensor:
             step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
-            _, gradients = self.micro_batch_gradients(step, 0, source, target, capacity, scale)
+            _, gradients = self.micro_batch_gradients(step, 0, batch, scale)
             return tf.linalg.global_norm(gradients)
 
         return tf.add_n(self.strategy.experimental_local_results(self.strategy.run(norm)))
+
+
+def _batch_of(micro_batches: int) -> Batch:
+    """Returns the signature of a batch of any lengths."""
+    ids = tf.TensorSpec([micro_batches, None, None], tf.int32)
+    return Batch(ids, ids, tf.TensorSpec([2], tf.int32))

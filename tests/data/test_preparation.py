@@ -249,9 +249,9 @@ def test_text_that_has_grown_is_named_by_file_and_size(tmp_path, new_file):
     else:
         corpus = corpus_of(tmp_path, pairs)
         sizes.append((tmp_path / "train.en").stat().st_size)
-    # Without the settings of the subwords, which TensorFlow may be needed for.
+    # Whatever the settings of the subwords, which TensorFlow may be needed for.
     with pytest.raises(UserError) as caught:
-        prepare_corpus(corpus, tmp_path / "run" / "data")
+        prepare_corpus(Preparation(corpus), tmp_path / "run" / "data")
     words = ["more.en, "] if new_file else [f"'train.en, {size:,} bytes" for size in sizes]
     words += [f"train.init_from = '{tmp_path}/run/model'", f"--data_dir={tmp_path}/run/data_2"]
     assert all(word in str(caught.value) for word in words)
@@ -268,3 +268,16 @@ def test_two_processes_that_prepare_the_same_wait_for_each_other(repetitive, who
 def test_items_that_are_not_pairs_of_lines_are_shown(tmp_path, item):
     with pytest.raises(UserError, match=r"Pairs\.read yields .* split 'dev'"):
         prepare(Preparation(Pairs(item), subwords=SUBWORDS), tmp_path / "data")
+
+
+def test_a_start_with_prepared_data_reads_the_corpus_once(tmp_path, monkeypatch):
+    corpus = corpus_of(tmp_path, pairs_of(40, 1))
+    prepare(Preparation(corpus, subwords=SUBWORDS), tmp_path / "data")
+    described = []
+    monkeypatch.setattr(
+        corpus, "describe", lambda: described.append(1) or type(corpus).describe(corpus)
+    )
+    settings = Preparation(corpus, subwords=SUBWORDS)
+    prepare_corpus(settings, tmp_path / "data")
+    prepare(settings, tmp_path / "data")
+    assert len(described) == 1

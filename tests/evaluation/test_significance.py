@@ -12,7 +12,7 @@ from t2t_repro.evaluation.paper_bleu import paper_bleu
 from t2t_repro.evaluation.scores import Score, bleu, exact_match, ter
 from t2t_repro.evaluation.significance import (
     Estimate,
-    SystemScores,
+    System,
     as_json,
     as_markdown,
     compare,
@@ -123,14 +123,17 @@ BLEU = Score("BLEU", 41.018, "tok:13a")
 TER = Score("TER", 40.0, "tok:tercom", higher_is_better=False)
 MINE = Score("mine", 1.0)
 TABLE = [
-    SystemScores(
+    System(
         "a|b",
+        [],
+        None,
         [Estimate(BLEU._replace(value=39.0), 39.0, 1.5), Estimate(TER, 40.0, 2.0), Estimate(MINE)],
     ),
-    SystemScores(
+    System(
         "model",
-        [Estimate(BLEU, 41.0, 1.25, 0.04996), Estimate(TER, 40.0, 2.0, 0.05), Estimate(MINE)],
+        [],
         3.5,
+        [Estimate(BLEU, 41.0, 1.25, 0.04996), Estimate(TER, 40.0, 2.0, 0.05), Estimate(MINE)],
     ),
 ]
 

@@ -14,15 +14,15 @@ X = np.random.default_rng(0).normal(size=(2, 3, 8)).astype(np.float32)
 
 
 def test_dropout_acts_on_the_sublayers_output_alone():
-    layer = SublayerConnection(0.25, "pre")
+    layer = SublayerConnection(LayerConfig(dropout=0.25, normalization="pre"))
     dropped = layer(X, sublayer=lambda y, training: np.full_like(X, 3.0), training=True).numpy() - X
     assert set(dropped.round(4).ravel()) == {0.0, 4.0}
 
 
 @pytest.mark.parametrize("normalization", ["post", "pre"])
 def test_sublayer_connection_as_a_layer(normalization):
-    config = {"dropout": 0.0, "normalization": normalization}
-    run_layer_test(Twice, config, (X,), X.shape, 2 * 8)
+    config = LayerConfig(dropout=0.0, normalization=normalization)
+    run_layer_test(Twice, {"config": config}, (X,), X.shape, 2 * 8)
 
 
 @keras.saving.register_keras_serializable()
@@ -40,7 +40,7 @@ class Doubling(keras.layers.Layer):
 
 
 def test_your_own_norm_normalizes_packed_vectors_too():
-    layer = SublayerConnection(0.0, norm="test_sublayer>Doubling")
+    layer = SublayerConnection(LayerConfig(dropout=0.0, norm="test_sublayer>Doubling"))
     x = tf.random.stateless_normal([2, 3, 4], [0, 1])
     layer.build(x.shape)
     expected = 2 * (x + x**2)
@@ -62,7 +62,7 @@ def test_no_norm(name):
 
 @pytest.mark.parametrize("norm", ["LayerNorm", "RMSNormalization"])
 def test_epsilon_reaches_every_norm(norm):
-    layer = SublayerConnection(0.0, norm=norm, norm_epsilon=0.5)
+    layer = SublayerConnection(LayerConfig(dropout=0.0, norm=norm, norm_epsilon=0.5))
     layer.build((None, None, 2))
     x = tf.constant([[[3.0, -3.0]]])
     # The mean is zero: both divide by the root of 9 + ε.

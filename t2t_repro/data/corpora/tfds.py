@@ -90,7 +90,7 @@ class TfdsCorpus:
                     f"{reason_of(error)}), which is not in {builder.data_dir}: run tfds build "
                     f"{self.name} elsewhere, and set TfdsCorpus.data_dir or TFDS_DATA_DIR."
                 ) from error
-        self._check(builder)
+        self._prepared_builder()
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yields the pairs of a split in the order of its files; newlines become spaces.
@@ -124,6 +124,7 @@ class TfdsCorpus:
             ) from error
 
     def _prepared_builder(self) -> Any:
+        """Opens the prepared data set, if it has the languages and the splits."""
         builder = self._builder()
         if not builder.is_prepared():
             raise UserError(
@@ -131,11 +132,6 @@ class TfdsCorpus:
                 "TfdsCorpus.data_dir or TFDS_DATA_DIR to its folder (after datagen, its two JSON "
                 "files are enough)."
             )
-        self._check(builder)
-        return builder
-
-    def _check(self, builder: Any) -> None:
-        """Raises a `UserError` unless the data set has the languages and the splits."""
         languages, splits = builder.info.features, builder.info.splits
         try:
             _ = languages[self.source_language], languages[self.target_language]
@@ -145,6 +141,7 @@ class TfdsCorpus:
                 f"TFDS's {self.name!r} lacks a language or a split ({reason_of(error)}), expected "
                 f"some of: {', '.join([*languages, *splits])}."
             ) from error
+        return builder
 
 
 def _records(builder: Any, split: str) -> Iterator[Any]:
