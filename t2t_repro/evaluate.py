@@ -67,8 +67,8 @@ def main() -> None:
     else:
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
-    metrics = EvaluationSettings()
-    scores = [metrics.score(one.translations, references, sources) for one in systems]
+    metrics = EvaluationSettings().metrics
+    scores = [[of(one.translations, references, sources) for of in metrics] for one in systems]
     _print(systems, scores)
     if (perplexity := systems[own].perplexity) is not None:
         _keep(translator, checkpoint, perplexity, scores[own])
@@ -121,12 +121,11 @@ def _print(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None
     """Prints the scores, with the intervals and p-values of the flags."""
     if FLAGS.seed:
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
+    test = FLAGS.significance if FLAGS.baseline or FLAGS.confidence else None
     estimates: list[Sequence[significance.Estimate]] = []
     for group in [scores] if FLAGS.baseline else [[of_system] for of_system in scores]:
         by_metric = [
-            significance.compare(of_metric, FLAGS.significance, FLAGS.samples, FLAGS.confidence)
-            if FLAGS.baseline or FLAGS.confidence
-            else [significance.Estimate(score) for score in of_metric]
+            significance.compare(of_metric, test, FLAGS.samples, FLAGS.confidence)
             for of_metric in zip(*group, strict=True)
         ]
         estimates += zip(*by_metric, strict=True)

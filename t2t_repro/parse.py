@@ -24,8 +24,7 @@ def main() -> None:
     sentences = [words_of(line) for line in lines]
     answers = translator.translate([" ".join(words) for words in sentences])
 
-    paired = zip(sentences, answers, strict=True)
-    trees = [tree_of(words, found[0].text) for words, found in paired]
+    trees = [tree_of(words, best.text) for words, (best,) in zip(sentences, answers, strict=True)]
     for number, tree in enumerate(trees, start=1):
         if tree == NO_TREE:
             logging.warning("line %d: not a tree of its words", number)

@@ -238,7 +238,7 @@ def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
     for name, language in (("base_ende", "de"), ("big_enfr", "fr")):
         configure(f"gin/{name}.gin")
         line = ["Das ist ein so-genannter „Test“."]
-        scores = EvaluationSettings().score(line, line, line)
+        scores = [metric(line, line, line) for metric in EvaluationSettings().metrics]
         assert [score.name for score in scores] == ["BLEU", "chrF", PAPER_BLEU]
         assert f"moses:{language}" in scores[2].signature
 
@@ -266,7 +266,7 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     assert rate(warmup) == pytest.approx(0.5 * (1024 * warmup) ** -0.5, rel=1e-5)
     assert bound("prepare.max_length") == 512
     line = "S NP NN /NP VP VBZ /VP /S"
-    names = [score.name for score in EvaluationSettings().score([line], [line], [line])]
+    names = [metric([line], [line], [line]).name for metric in EvaluationSettings().metrics]
     assert names == ["bracket F1", "strict bracket F1", "share of trees"]
 
 

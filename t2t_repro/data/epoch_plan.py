@@ -49,8 +49,7 @@ class EpochPlan:
 
     def micro_batches(self, batch: int) -> list[NDArray[np.int64]]:
         """Returns the sentence indices of every micro-batch of a batch; one may have none."""
-        cuts = itertools.pairwise(self.cuts[batch])
-        return [self.order[start:stop] for start, stop in cuts]
+        return [self.order[start:stop] for start, stop in itertools.pairwise(self.cuts[batch])]
 
 
 def epoch_plan(

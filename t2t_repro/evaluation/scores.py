@@ -224,18 +224,3 @@ class EvaluationSettings:
     """
 
     metrics: Sequence[Metric] = (bleu, chrf)
-
-    def score(
-        self,
-        translations: Sequence[str],
-        references: Sequence[str | Sequence[str]],
-        sources: Sequence[str],
-    ) -> list[Score]:
-        """Scores translations by every metric.
-
-        Args:
-            translations: N texts.
-            references: N reference translations, or N tuples of several.
-            sources: N source texts.
-        """
-        return [metric(translations, references, sources) for metric in self.metrics]

@@ -55,7 +55,7 @@ class System(NamedTuple):
 
 def compare(
     scores: Sequence[Score],
-    test: Test = "bootstrap",
+    test: Test | None = "bootstrap",
     samples: int | None = None,
     with_interval: bool = False,
 ) -> list[Estimate]:
@@ -64,13 +64,13 @@ def compare(
     Args:
         scores: of the baseline, then of every system, on the same sentences. Of a single system,
             its interval is estimated.
-        test: the significance test.
+        test: the significance test; None for the scores alone.
         samples: their number; by default sacreBLEU's: 1,000, for randomisation 10,000.
         with_interval: adds intervals, of 1,000 samples, to randomisation; the bootstrap always has
             them.
     """
     segments = [score.segments for score in scores if score.segments]
-    if len(segments) < len(scores):
+    if test is None or len(segments) < len(scores):
         return [Estimate(score) for score in scores]
     paired_test = PairedTest(
         [(str(number), system.translations) for number, system in enumerate(segments)],

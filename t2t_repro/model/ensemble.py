@@ -12,6 +12,9 @@ Combine = Callable[[tf.Tensor], tf.Tensor]
 """Log-probabilities of several models, [models, batch, beam, vocab], to one score for each id,
 [batch, beam, vocab]. A search adds the scores up as they are."""
 
+Caches = tuple[DecodingCache, ...]
+"""A cache for each model."""
+
 
 @dataclass(frozen=True)
 class Ensemble:
@@ -51,26 +54,20 @@ class EnsembleDecoder:
     decoders: Sequence[StepDecoder]
     combine: Combine
 
-    def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> tuple[DecodingCache, ...]:
+    def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> Caches:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
         return tuple(decoder.begin(source, *allowed) for decoder in self.decoders)
 
-    def make_room(
-        self, cache: tuple[DecodingCache, ...], positions: int
-    ) -> tuple[DecodingCache, ...]:
+    def make_room(self, caches: Caches, positions: int) -> Caches:
         """Makes room for more positions."""
-        pairs = zip(self.decoders, cache, strict=True)
+        pairs = zip(self.decoders, caches, strict=True)
         return tuple(decoder.make_room(of_model, positions) for decoder, of_model in pairs)
 
     def step(
-        self,
-        ids: tf.Tensor,
-        parents: tf.Tensor,
-        position: tf.Tensor,
-        cache: tuple[DecodingCache, ...],
-    ) -> tuple[tf.Tensor, tuple[DecodingCache, ...]]:
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, caches: Caches
+    ) -> tuple[tf.Tensor, Caches]:
         """Scores the next token of every hypothesis, [batch, beam, vocab]; see `StepDecoder`."""
-        pairs = zip(self.decoders, cache, strict=True)
+        pairs = zip(self.decoders, caches, strict=True)
         steps = [decoder.step(ids, parents, position, of_model) for decoder, of_model in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])
         return self.combine(log_p), tuple(of_model for _, of_model in steps)

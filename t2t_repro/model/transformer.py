@@ -287,16 +287,15 @@ class Transformer(SourceTargetModel):
         Returns:
             The result of `loss`.
         """
-        if capacity is None:
-            memory = self.encode(source, training)
-            vectors = self.decode(target, memory, source, training)
-        else:
+        of_source = of_target = None
+        if capacity is not None:
             source, target = map(with_empty_row, (self.encoded_ids(source), target))
             of_source = PackedLayout.of(source, capacity[0])
             of_target = PackedLayout.of(target, capacity[1])
-            memory = self.encode(source, training, of_source)
-            vectors = self.decode(target, memory, source, training, of_target).vectors
-            target = of_target.pack_ids(target)
+        memory = self.encode(source, training, of_source)
+        vectors = self.decode(target, memory, source, training, of_target)
+        if of_target is not None:
+            vectors, target = vectors.vectors, of_target.pack_ids(target)
         rows, table = tf.reshape(vectors, [-1, self.config.d_model]), self.softmax.table_tensor()
         if self.logits_bias is not None:
             rows, table = _with_bias(rows, table, tf.convert_to_tensor(self.logits_bias))

@@ -107,8 +107,7 @@ def share_of_trees(translations: Texts, references: References, sources: Texts =
 def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
     """Counts the brackets of each sentence; see `bracket_f1`."""
     ours, theirs = aligned(translations, references)
-    golds = _read(theirs)
-    return [_compare(line, gold) for line, gold in zip(ours, golds, strict=True)]
+    return [_compare(line, gold) for line, gold in zip(ours, _read(theirs), strict=True)]
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:

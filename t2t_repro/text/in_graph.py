@@ -6,7 +6,8 @@ A SavedModel takes text in and gives text out with these.
 import functools
 import hashlib
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 
 from t2t_repro.text.characters import INVISIBLE
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID
+
+if TYPE_CHECKING:
+    from t2t_repro.text.t2t import T2TSubwords
 
 # What Python's str.strip removes; a test compares both.
 _SPACES = (
@@ -227,24 +231,16 @@ class T2TTextOps(tf.Module):
     The steps are those of `T2TSubwords`, for all characters or tokens of a batch at once.
 
     Args:
-        pieces: the subword of every id; an empty one is not a subword.
-        ids: the id of every subword.
-        characters: all characters of subwords.
-        longest: characters of the longest subword.
+        subwords: the vocabulary.
     """
 
-    def __init__(
-        self,
-        pieces: Sequence[str],
-        ids: Mapping[str, int],
-        characters: Collection[str],
-        longest: int,
-    ) -> None:
+    def __init__(self, subwords: "T2TSubwords") -> None:
         super().__init__()
-        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
+        self._pieces = np.array([piece.encode() for piece in subwords.pieces()], dtype=object)
+        ids = subwords.ids
         # A token that cannot be made of subwords is spelled with the second alphabet, of the
         # characters that are subwords themselves.
-        alphabets = (characters, {piece for piece in ids if len(piece) == 1})
+        alphabets = (subwords.characters, {piece for piece in ids if len(piece) == 1})
         self._alphabets = [np.array(sorted(map(ord, some)), np.int32) for some in alphabets]
         keys = tf.constant([piece.encode() for piece in ids])
         values = tf.constant(list(ids.values()), tf.int64)
@@ -256,7 +252,7 @@ class T2TTextOps(tf.Module):
             table,
             suffix_indicator="",
             max_bytes_per_word=2**31 - 1,
-            max_chars_per_token=longest,
+            max_chars_per_token=subwords.longest,
             unknown_token=None,
         )
 

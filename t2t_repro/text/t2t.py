@@ -188,7 +188,7 @@ class T2TSubwords:
         """Returns the same encoding and decoding as TensorFlow operations."""
         from t2t_repro.text.in_graph import T2TTextOps
 
-        return T2TTextOps(self.pieces(), self.ids, self.characters, self.longest)
+        return T2TTextOps(self)
 
     def sentencepiece(self) -> bytes:
         """Raises a UserError: there is no SentencePiece model."""

@@ -33,7 +33,6 @@ class LearningRateSchedule(Protocol):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        ...
 
 
 class Callback(Protocol):
@@ -41,7 +40,6 @@ class Callback(Protocol):
 
     def set_model(self, model: Any) -> None:
         """Gives it the model, before training."""
-        ...
 
 
 @configurable("TransformerSchedule")

@@ -125,8 +125,7 @@ class TrainStep:
         if capacity is None:
             capacity = capacity_needed(source, target)
         vote = tf.constant(asks_to_stop, tf.float32)
-        batch = Batch(source, target, capacity)
-        return self._update_all(tf.constant(step, tf.int64), batch, vote)
+        return self._update_all(tf.constant(step, tf.int64), Batch(source, target, capacity), vote)
 
     def _update(self, step: tf.Tensor, batch: Batch, vote: tf.Tensor) -> StepResult:
         """Updates the weights by the gradient of a global batch."""

@@ -78,7 +78,8 @@ def test_the_model_parses_what_it_was_trained_on(run):
         settings = read_settings(directory, others=experiment.EVALUATION)
         translator = load([(directory, "latest")], settings)
         symbols = [best[0].text for best in translator.translate(sources)]
-        score, strict, share = EvaluationSettings().score(symbols, references, sources)
+        metrics = EvaluationSettings().metrics
+        score, strict, share = (metric(symbols, references, sources) for metric in metrics)
     finally:
         gin.clear_config()
     assert (score.name, strict.name) == ("bracket F1", "strict bracket F1")
