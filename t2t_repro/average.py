@@ -59,7 +59,7 @@ def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and averages."""
-    define_path("model_dir", "The model directory of a training run.", True)
+    define_path("model_dir", "The model directory of a training run.", is_required=True)
     define_import()
     flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")
     run(main)

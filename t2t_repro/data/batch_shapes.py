@@ -152,7 +152,7 @@ def choose_shapes(
             "prepare.max_length."
         )
     lengths = np.minimum(
-        _lengths(np.maximum(*sides), max_shapes)[:, None], [_round_up(n) for n in longest]
+        _choose_lengths(np.maximum(*sides), max_shapes)[:, None], [_round_up(n) for n in longest]
     )
     shape_of = assign_shapes(lengths, *sides)
     tokens = min(tokens_per_micro_batch, max(int(side.sum()) for side in sides))
@@ -162,8 +162,8 @@ def choose_shapes(
     )
 
 
-def _lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Returns at most `count` multiples of 8 in geometric progression; the last covers all."""
+def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
+    """Chooses at most `count` multiples of 8 in geometric progression; the last covers all."""
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]

@@ -53,24 +53,17 @@ class FeedForward(SameShape):
         self.dropout = dropout
         self.activation = activation
         self.initialization = initialization
-        self.inner = Dense(
-            d_ff,
-            activation=named_activation(activation),
-            kernel_initializer=of_feed_forward(initialization),
-            name="inner",
-            dtype=self.dtype_policy,
-        )
+        self.inner = self._dense(d_ff, "inner", activation=named_activation(activation))
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
+
+    def _dense(self, units: int, name: str, **kwargs: Any) -> Dense:
+        kernel = of_feed_forward(self.initialization)
+        return Dense(units, kernel_initializer=kernel, name=name, dtype=self.dtype_policy, **kwargs)
 
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
         self.inner.build(x_shape)
-        self.outer = Dense(
-            x_shape[-1],
-            kernel_initializer=of_feed_forward(self.initialization),
-            name="outer",
-            dtype=self.dtype_policy,
-        )
+        self.outer = self._dense(x_shape[-1], "outer")
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
 

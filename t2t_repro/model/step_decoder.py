@@ -161,6 +161,7 @@ class StepDecoder:
             )
         kept: Any = [of_layer.kept for of_layer in past]
         state = state._replace(past=kept, ancestors=ancestors)
+        # With a shortlist there is one mask, otherwise none.
         for allowed in state.allowed:
             logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
         return without_ids(logits, (PAD_ID,) if self.without_pad else ()), state

@@ -6,7 +6,7 @@ A SavedModel takes text in and gives text out with these.
 import functools
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,11 +168,8 @@ class MarianTextOps(SentencePieceTextOps):
         # The first id that decoding writes.
         self._first = UNK_ID + (kind == "hugging_face")
         self._spaced = tuple(spaced)
-        ids = tf.range(UNK_ID + 1, self._size, dtype=tf.int64)
-        self._vocab_lookup_table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(tf.constant(self._pieces[UNK_ID + 1 :]), ids),
-            UNK_ID,
-        )
+        ids = range(UNK_ID + 1, self._size)
+        self._vocab_lookup_table = _lookup_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
@@ -242,11 +239,7 @@ class T2TTextOps(tf.Module):
         # characters that are subwords themselves.
         alphabets = (subwords.characters, {piece for piece in ids if len(piece) == 1})
         self._alphabets = [np.array(sorted(map(ord, some)), np.int32) for some in alphabets]
-        keys = tf.constant([piece.encode() for piece in ids])
-        values = tf.constant(list(ids.values()), tf.int64)
-        table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(keys, values), _UNKNOWN
-        )
+        table = _lookup_table([piece.encode() for piece in ids], ids.values(), _UNKNOWN)
         # WordPiece takes the longest match from left to right, too.
         self._tokenizer = tensorflow_text.WordpieceTokenizer(
             table,
@@ -355,6 +348,13 @@ class _WordTokenizer:
 
     def detokenize(self, words: tf.RaggedTensor) -> tf.Tensor:
         return tf.strings.reduce_join(words, axis=1, separator=" ")
+
+
+def _lookup_table(
+    keys: Sequence[bytes], ids: Iterable[int], default: int
+) -> tf.lookup.StaticHashTable:
+    pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.constant([*ids], tf.int64))
+    return tf.lookup.StaticHashTable(pairs, default)
 
 
 def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -79,17 +79,15 @@ class MicroBatchGradients:
 
         def gradients_of(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
-            source, target, capacity = batch
-            micro_batch = Batch(source[index], target[index], capacity)
+            micro_batch = Batch(batch.source[index], batch.target[index], batch.capacity)
             return of_micro_batch(weights, seeds, micro_batch, scale)
 
-        count = batch.source.shape[0]
-        if count == 1:
+        if batch.source.shape[0] == 1:
             return gradients_of(0)
         updated = compress(weights, self._is_updated)
         return tf.foldl(
             lambda total, index: tf.nest.map_structure(tf.add, total, gradients_of(index)),
-            tf.range(count),
+            tf.range(batch.source.shape[0]),
             initializer=(LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in updated]),
             parallel_iterations=1,
         )
@@ -109,9 +107,9 @@ class MicroBatchGradients:
             with tf.GradientTape() as tape:
                 tape.watch(updated)
                 with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                    source, target, capacity = batch
-                    packed = None if PLAIN else capacity
-                    sums = self.model.loss_sums(source, target, self.loss, True, packed)
+                    capacity = None if PLAIN else batch.capacity
+                    ids = batch.source, batch.target
+                    sums = self.model.loss_sums(*ids, self.loss, training=True, capacity=capacity)
             gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
         # Dense: tf.IndexedSlices cannot leave a function that XLA compiles.
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]

@@ -99,7 +99,8 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
     parsed = []
     for entry in value if isinstance(value, list) else [value]:
         names = (entry,) if isinstance(entry, str) else entry
-        if len(names) != len({*map(realpath, names)}) or len(names) > 2:
+        are_different = len({*map(realpath, names)}) == len(names)
+        if len(names) > 2 or not are_different:
             raise UserError(
                 f"TextFilesCorpus.{split} is {entry!r}, expected a pair of different files "
                 "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"
