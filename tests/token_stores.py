@@ -33,5 +33,5 @@ def read_pair(store, index):
     """Reads one pair's source and target ids, EOS last; `index` as in a list."""
     source_length, target_length = store.source_lengths[index], store.target_lengths[index]
     indices = np.array([index % len(store)])
-    source, target = store.padded_batch(indices, source_length, target_length)
+    source, target = store.padded_batch(indices, (source_length, target_length))
     return source[0].tolist(), target[0].tolist()

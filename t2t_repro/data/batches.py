@@ -244,16 +244,12 @@ class Batches:
         self, store: TokenStore, micro_batches: Sequence[NDArray[np.int64]], shape: BatchShape
     ) -> tuple[NDArray, ...]:
         """Returns the arrays of a `Batch` from the sentence indices of its micro-batches."""
-        rows, (source_length, target_length) = shape.rows, shape.lengths
-        if not self.is_static:
-            together = np.concatenate(micro_batches)
-            rows = max(1, *map(len, micro_batches))
-            source_length = int(store.source_lengths[together].max(initial=1))
-            target_length = int(store.target_lengths[together].max(initial=1))
+        rows = shape.rows if self.is_static else max(1, *map(len, micro_batches))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, sentences in zip(indices, micro_batches, strict=True):
             row[: len(sentences)] = sentences
-        padded = store.padded_batch(indices.ravel(), source_length, target_length)
+        lengths = shape.lengths if self.is_static else (None, None)
+        padded = store.padded_batch(indices.ravel(), lengths)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
         room = shape.capacity if self.is_static else capacity_needed(source, target)
         return source, target, np.array(room, np.int32)

@@ -11,7 +11,7 @@ The arrays are little-endian. A batch reads only the pages that it needs, which 
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -82,13 +82,16 @@ class _Side(NamedTuple):
         begins = self.ends[indices] - ends
         return self.tokens[np.repeat(begins, lengths) + np.arange(lengths.sum())], lengths
 
-    def gather(self, chosen: NDArray, width: int) -> NDArray[np.int32]:
-        """Pads the chosen sentences [rows], -1 for none, to one array [rows, width]."""
+    def gather(self, chosen: NDArray, width: int | None) -> NDArray[np.int32]:
+        """Pads the chosen sentences [rows], -1 for none, to one array [rows, width].
+
+        By default it is as wide as the longest of them, at least 1.
+        """
         chosen_lengths = np.where(chosen < 0, 0, self.lengths[chosen])
-        columns = np.arange(width)
+        columns = np.arange(width or chosen_lengths.max(initial=1))
         real = columns < chosen_lengths[:, None]
         positions = (self.ends[chosen] - chosen_lengths)[:, None] + columns
-        batch = np.full((len(chosen), width), PAD_ID, dtype=np.int32)
+        batch = np.full(real.shape, PAD_ID, dtype=np.int32)
         batch[real] = self.tokens[positions[real]]
         return batch
 
@@ -163,18 +166,18 @@ class TokenStore:
         return source, target
 
     def padded_batch(
-        self, indices: NDArray[np.integer], source_length: int, target_length: int
+        self, indices: NDArray[np.integer], lengths: Sequence[int | None] = (None, None)
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Assembles a batch of the given shape.
 
         Args:
             indices: [rows] sentence indices; -1 makes a row of PAD.
-            source_length: columns of the source; no chosen sentence may be longer.
-            target_length: columns of the target; likewise.
+            lengths: columns of source and target; no chosen sentence may be longer. By default as
+                many as the longest has.
 
         Returns:
             Source ids [rows, source_length] and target ids [rows, target_length], int32, padded
             with PAD at the right.
         """
         source, target = self._sides
-        return source.gather(indices, source_length), target.gather(indices, target_length)
+        return source.gather(indices, lengths[0]), target.gather(indices, lengths[1])

@@ -53,12 +53,7 @@ class HeldOutLoss:
         total = tokens = 0.0
         batches = self._batches if within is None else self._batches_of(within)
         for indices in batches[first::every]:
-            source, target = self._store.padded_batch(
-                indices,
-                int(self._store.source_lengths[indices].max()),
-                int(self._store.target_lengths[indices].max()),
-            )
-            nll, count = self._sums(source, target)
+            nll, count = self._sums(*self._store.padded_batch(indices))
             total += float(nll)
             tokens += float(count)
         return total, tokens

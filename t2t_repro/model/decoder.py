@@ -4,7 +4,6 @@ It computes all positions at once (training), or one more position of every hypo
 earlier ones in a cache, the past (beam search). Both give the same.
 """
 
-from functools import partial
 from typing import Any
 
 import keras
@@ -64,8 +63,15 @@ class DecoderLayer(StackedLayer):
         Returns:
             The shape of `x`.
         """
-        attend_to_target = partial(self.self_attention, attention_mask=attention_mask, past=past)
-        attend_to_memory = partial(self.memory_attention, memory=memory, attention_mask=source_mask)
+
+        def attend_to_target(y: Vectors, training: bool | None) -> Vectors:
+            return self.self_attention(
+                y, attention_mask=attention_mask, training=training, past=past
+            )
+
+        def attend_to_memory(y: Vectors, training: bool | None) -> Vectors:
+            return self.memory_attention(y, memory, attention_mask=source_mask, training=training)
+
         x = self.around_self_attention(x, sublayer=attend_to_target, training=training)
         x = self.around_memory_attention(x, sublayer=attend_to_memory, training=training)
         return self.around_feed_forward(x, sublayer=self.feed_forward, training=training)

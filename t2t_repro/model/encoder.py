@@ -1,6 +1,5 @@
 """The encoder: a stack of self-attention and feed-forward layers (paper, section 3.1)."""
 
-from functools import partial
 from typing import Any
 
 import keras
@@ -33,7 +32,10 @@ class EncoderLayer(StackedLayer):
         The mask is boolean, broadcastable to [batch, source_length, source_length]; with a
         neighbourhood [batch, 1, source_length].
         """
-        attend = partial(self.self_attention, attention_mask=attention_mask)
+
+        def attend(y: Vectors, training: bool | None) -> Vectors:
+            return self.self_attention(y, attention_mask=attention_mask, training=training)
+
         x = self.around_self_attention(x, sublayer=attend, training=training)
         return self.around_feed_forward(x, sublayer=self.feed_forward, training=training)
 

@@ -351,9 +351,9 @@ class _WordTokenizer:
 
 
 def _lookup_table(
-    keys: Sequence[bytes], ids: Iterable[int], default: int
+    keys: Iterable[bytes], ids: Iterable[int], default: int
 ) -> tf.lookup.StaticHashTable:
-    pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.constant([*ids], tf.int64))
+    pairs = tf.lookup.KeyValueTensorInitializer([*keys], tf.constant([*ids], tf.int64))
     return tf.lookup.StaticHashTable(pairs, default)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -273,11 +274,9 @@ def test_items_that_are_not_pairs_of_lines_are_shown(tmp_path, item):
 def test_a_start_with_prepared_data_reads_the_corpus_once(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path, pairs_of(40, 1))
     prepare(Preparation(corpus, subwords=SUBWORDS), tmp_path / "data")
-    described = []
-    monkeypatch.setattr(
-        corpus, "describe", lambda: described.append(1) or type(corpus).describe(corpus)
-    )
+    described = Mock(wraps=corpus.describe)
+    monkeypatch.setattr(corpus, "describe", described)
     settings = Preparation(corpus, subwords=SUBWORDS)
     prepare_corpus(settings, tmp_path / "data")
     prepare(settings, tmp_path / "data")
-    assert len(described) == 1
+    assert described.call_count == 1

@@ -49,7 +49,7 @@ def test_padded_batch_equals_the_slow_one(stored, data):
     indices = data.draw(st.lists(st.integers(-1, 39), min_size=1, max_size=12))
     source_length = data.draw(st.integers(9, 14))
     target_length = data.draw(st.integers(9, 14))
-    source, target = store.padded_batch(np.array(indices, int), source_length, target_length)
+    source, target = store.padded_batch(np.array(indices, int), (source_length, target_length))
     assert source.dtype == target.dtype == np.int32
     assert source.tolist() == slow_batch([s for s, _ in pairs], indices, source_length)
     assert target.tolist() == slow_batch([t for _, t in pairs], indices, target_length)
