@@ -62,9 +62,7 @@ class Score(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns all fields but the segments, for JSON."""
-        fields = self._asdict()
-        del fields["segments"]
-        return fields
+        return {name: value for name, value in self._asdict().items() if name != "segments"}
 
 
 Texts = Iterable[str]
