@@ -55,22 +55,20 @@ def marians_list(table, limit, beam_size, normalize, word_penalty=0, forbidden=(
     return sorted(results, key=lambda one: -one[0])
 
 
-@pytest.mark.parametrize("beam_size", [1, 2, 4, 6])
+@pytest.mark.parametrize("beam_size", [1, 2, 6])
 @pytest.mark.parametrize(
     ("normalize", "how"),
     [
         (0.0, {}),
-        (0.6, {}),
         (1.0, {"forbidden": FORBIDDEN}),
         (1.0, {"word_penalty": 0.5}),
-        (0.0, {"word_penalty": 0.5}),
         (0.6, {"word_penalty": -0.2, "forbidden": FORBIDDEN}),
     ],
 )
 def test_lists_are_marians_in_a_batch_and_alone(monkeypatch, beam_size, normalize, how):
     monkeypatch.setattr(step_loop, "SEGMENT", 2)
     widths, mixed = set(), 0
-    for seed in range(3):
+    for seed in range(2):
         tables = some_tables(10 * beam_size + seed)
         arguments = beam_size, normalize, beam_size
         found = search(tables, LIMITS, *arguments, kind=MarianSearch, **how)

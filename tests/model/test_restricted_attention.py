@@ -64,7 +64,7 @@ def assert_is_masked_attention(sizes, r, is_causal, lengths, length):
         np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_it_is_attention_under_a_mask(data):
     length = data.draw(st.integers(1, 150), "length")
@@ -76,7 +76,7 @@ def test_it_is_attention_under_a_mask(data):
 
 @pytest.mark.parametrize(("r", "is_causal"), [(1, True), (5, False), (33, False), (66, True)])
 def test_at_the_seams_of_blocks(r, is_causal):
-    for length in (31, 32, 65):
+    for length in (32, 65):
         assert_is_masked_attention((2, 3, 4), r, is_causal, [length, length // 2], length)
 
 

@@ -24,7 +24,7 @@ HOSTILE = [
 ENDS = [c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace()]
 ENDS += list("\0\x1b\x7f\u180e\u200b\u2060\u2581\ufeff")
 
-hypothetical = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+hypothetical = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 any_text = st.text(st.characters(codec="utf-8"), max_size=40) | st.lists(
     st.sampled_from([*WORDS, *HOSTILE]), max_size=12
 ).map("".join)

@@ -91,7 +91,7 @@ def test_ids_of_odd_lines_are_equal(text_ops, subwords, random_lines):
     assert in_graph(text_ops, lines) == in_python(subwords, lines)
 
 
-@settings(hypothetical, max_examples=40)
+@settings(hypothetical, max_examples=20)
 @given(texts=st.lists(st.lists(any_text | st.sampled_from(ENDS), max_size=3).map("".join)))
 def test_ids_of_any_text_are_equal(text_ops, subwords, texts):
     assert in_graph(text_ops, texts) == in_python(subwords, texts)
