@@ -51,8 +51,10 @@ for line in requests:
         outcomes.append((os.waitstatus_to_exitcode(status), out, err))
     print(json.dumps(outcomes), flush=True)
 """
-WITH_TENSORFLOW = "from t2t_repro import experiment"
-WITHOUT_TENSORFLOW = "sys.modules['tensorflow'] = None"
+WITH_TENSORFLOW = (
+    "import tensorflow_text, t2t_repro.decoding.loading, t2t_repro.training.training_run"
+)
+WITHOUT_TENSORFLOW = "sys.modules['tensorflow'] = None; import aiohttp, t2t_repro.experiment"
 _ENVIRONMENT = {
     # Output must not depend on the locale.
     "PYTHONIOENCODING": "ascii",

@@ -33,6 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (not item.get_closest_marker("long"), -tests[item.path]))
 
 
+def pytest_collection_finish() -> None:
+    """Takes what was imported out of garbage collection: it stays."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def no_bindings() -> Iterator[None]:
     """Clears gin's bindings, which are global, around every test."""

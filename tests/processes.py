@@ -4,9 +4,25 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from t2t_repro.files import lock
+
 CHECKOUT = Path(__file__).parents[1]
+
+
+@contextmanager
+def held_folder(factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
+    """Yields a folder that all processes of a test run share; one at a time works in it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with lock(folder.with_name(f"{name}.lock")):
+        folder.mkdir(exist_ok=True)
+        yield folder
 
 
 def output_of(*arguments: str, folder: Path = CHECKOUT) -> str:

@@ -1,8 +1,7 @@
-"""Real corpora and models, too large for the repository, where somebody has them.
+"""Published models, too large for the repository, where somebody has them.
 
 They lie in the folder that the environment variable T2T_REPRO_SHARED names, or in a folder `shared`
-in the checkout or beside it; corpora in its folder `data`. Tests that need them are skipped
-elsewhere.
+in the checkout or beside it. Tests that need them are skipped elsewhere.
 """
 
 import os
@@ -11,10 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.processes import CHECKOUT
-
-
-def corpus_folder(name: str) -> Path:
-    return shared_folder(f"data/{name}")
 
 
 def shared_folder(name: str) -> Path:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sacrebleu import corpus_bleu
 
-from tables import tables
 from tests.processes import CHECKOUT
 from toolkits.over_seeds import report
 from work import SIZES, Batch, save_training, training_file
@@ -47,22 +46,6 @@ def test_preparation_is_measured():
 def test_every_script_says_what_it_does(script):
     if ".parse_args(" in (BENCHMARKS / script).read_text(encoding="utf-8"):
         assert "usage:" in run(script, "--help")
-
-
-def test_peers_are_rows_and_cases_columns():
-    common = {"benchmark": "training", "unit": "target tokens/s", "min": 400, "max": 500}
-    lines = [
-        {**common, "case": "base float32", "peer": "ours", "value": 450},
-        {**common, "case": "tiny float32", "peer": "theirs", "value": 6275.4},
-    ]
-    assert "| ours | 450 (400–500) | – |" in tables(lines)
-    assert "| theirs | – | 6,275 (400–500) |" in tables(lines)
-
-
-def test_the_last_of_two_measurements_counts():
-    lines = [{"benchmark": "input", "case": "plan", "value": v, "unit": "s"} for v in (1, 2)]
-    assert "| – | 2 |" in tables(lines)
-    assert "| – | 1 |" not in tables(lines)
 
 
 def test_toolkits_are_compared_over_the_seeds_that_both_have(tmp_path: Path):

@@ -1,6 +1,5 @@
 """An annotation says which values there are: the same of a call as of a binding."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from t2t_repro.config.values import (
     Positive,
     Range,
     Rate,
-    check_value,
     fits,
     validated,
 )
@@ -54,20 +52,6 @@ class Square:
 def test_what_an_annotation_takes_and_what_not(hint, taken, refused):
     assert [value for value in taken if not fits(value, hint)] == []
     assert [value for value in refused if fits(value, hint)] == []
-
-
-@pytest.mark.parametrize(
-    ("value", "hint", "message"),
-    [
-        ("many", Count, "a.b is 'many', expected an integer at least 1 and at most 2147483647."),
-        ("x", Literal["post", "pre"], "a.b is 'x', expected 'post' or 'pre'."),
-        (1, Shape, "a.b is 1, expected a Shape, @name() with parentheses."),
-        (10**100, bool, f"a.b is 1{'0' * 59}...{'0' * 12}, expected True or False."),
-    ],
-)
-def test_a_value_that_does_not_fit_is_one_line(value, hint, message):
-    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
-        check_value("a.b", value, hint)
 
 
 def test_a_call_s_values_are_checked():

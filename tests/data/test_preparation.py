@@ -231,29 +231,17 @@ def test_settings_that_leave_nothing_leave_no_data(repetitive, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [".prepared.partial"]
 
 
-def test_pairs_that_are_all_in_the_dev_set_are_the_reason_that_is_given(tmp_path):
-    corpus = corpus_of(tmp_path, pairs_of(9, 2), dev=pairs_of(9, 2))
-    for use in (prepare, stages.count_training_pairs):
-        with pytest.raises(UserError, match=r"'train' has no .*in the dev or test set"):
-            use(Preparation(corpus, subwords=SUBWORDS), tmp_path / "data")
-
-
-@pytest.mark.parametrize("new_file", [False, True])
-def test_text_that_has_grown_is_named_by_file_and_size(tmp_path, new_file):
+def test_text_that_has_grown_is_named_by_file_and_size(tmp_path):
     pairs = pairs_of(60, 1)
     corpus = corpus_of(tmp_path, pairs[:40])
     prepare(Preparation(corpus, subwords=SUBWORDS), tmp_path / "run" / "data")
     sizes = [(tmp_path / "train.en").stat().st_size]
-    if new_file:
-        more = write_pairs(tmp_path, "more", pairs[40:])
-        corpus = TextFilesCorpus([write_pairs(tmp_path, "train", pairs[:40]), more], more)
-    else:
-        corpus = corpus_of(tmp_path, pairs)
-        sizes.append((tmp_path / "train.en").stat().st_size)
+    corpus = corpus_of(tmp_path, pairs)
+    sizes.append((tmp_path / "train.en").stat().st_size)
     # Whatever the settings of the subwords, which TensorFlow may be needed for.
     with pytest.raises(UserError) as caught:
         prepare_corpus(Preparation(corpus), tmp_path / "run" / "data")
-    words = ["more.en, "] if new_file else [f"'train.en, {size:,} bytes" for size in sizes]
+    words = [f"'train.en, {size:,} bytes" for size in sizes]
     words += [f"train.init_from = '{tmp_path}/run/model'", f"--data_dir={tmp_path}/run/data_2"]
     assert all(word in str(caught.value) for word in words)
 

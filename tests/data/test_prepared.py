@@ -124,14 +124,6 @@ def test_an_epoch_has_the_shares_of_the_weights(made):
     assert seen == report.source_tokens
 
 
-def test_a_corpus_without_pairs_is_named(tmp_path):
-    a = corpus_of(tmp_path, "a", pairs_of(60, 1), dev=pairs_of(5, 2))
-    for name, pair in (("repeated", pairs_of(5, 2)[0]), ("long", OTHER_LONG)):
-        mixture = Mixture({"a": a, "b": corpus_of(tmp_path, name, [pair])})
-        with pytest.raises(UserError, match=r"'train\.b' has no sentence pairs left"):
-            prepared(mixture, tmp_path / name)
-
-
 @pytest.fixture
 def copied(made, tmp_path):
     shutil.copytree(made[1].directory, tmp_path / "prepared")

@@ -1,17 +1,10 @@
 """The paper's BLEU against sacreBLEU of tokens by hand, and against Moses' own scripts."""
 
-import os
-import random
-import subprocess
-from pathlib import Path
-
 import pytest
 from sacrebleu.metrics import BLEU
 
-from t2t_repro.data.corpora.tfds import TfdsCorpus
 from t2t_repro.evaluation.paper_bleu import at_compounds, moses_words, paper_bleu
 from t2t_repro.evaluation.scores import bleu
-from tests.real_corpora import corpus_folder
 
 HYPOTHESES = [
     "Das „rich-text“-Format wurde gestern in Baden-Württemberg eingeführt – sehr gut.",
@@ -41,62 +34,6 @@ def words_of(lines):
 
 def test_tokens_by_hand():
     assert words_of(HYPOTHESES) == TOKENISED
-
-
-@pytest.fixture(scope="module")
-def newstest2014(tmp_path_factory):
-    """(hypotheses, references): all of newstest2014, and its references made worse."""
-    tfds = str(corpus_folder("tfds"))
-    corpus = TfdsCorpus(
-        "wmt14_translate/de-en", source_language="en", target_language="de", data_dir=tfds
-    )
-    folder = tmp_path_factory.mktemp("newstest2014")
-    references = [german for _, german in corpus.read("test", folder)]
-    assert len(references) == 3_003
-    return corrupted(references), references
-
-
-def corrupted(references):
-    """Drops, replaces, exchanges and recapitalises words, a fifth of them, always the same."""
-    rng = random.Random(0)
-    hypotheses = []
-    for reference in references:
-        words = reference.split()
-        for _ in range(len(words) // 5):
-            i, how = rng.randrange(len(words)), rng.randrange(4)
-            if how == 0 and len(words) > 2:
-                del words[i]
-            elif how == 1:
-                words[i] = rng.choice(rng.choice(references).split())
-            elif how == 2:
-                words[i - 1], words[i] = words[i], words[i - 1]
-            else:
-                words[i] = words[i].swapcase()
-        hypotheses.append(" ".join(words))
-    return hypotheses
-
-
-@pytest.mark.skipif("MOSES_DECODER" not in os.environ, reason="MOSES_DECODER names no mosesdecoder")
-def test_newstest2014_scores_as_with_moses_own_scripts(newstest2014, tmp_path):
-    """T2T's get_ende_bleu.sh itself: needs Perl, and MOSES_DECODER naming Moses' checkout."""
-    scripts = Path(os.environ["MOSES_DECODER"]) / "scripts"
-
-    def perl(text, *arguments):
-        done = subprocess.run(["perl", *arguments], input=text, capture_output=True, check=True)
-        return done.stdout
-
-    def prepare(lines):
-        text = perl("".join(f"{line}\n" for line in lines).encode(),
-                    scripts / "tokenizer/replace-unicode-punctuation.perl")  # fmt: skip
-        text = text.replace("„".encode(), b'"')
-        text = perl(text, scripts / "tokenizer/tokenizer.perl", "-q", "-l", "de")
-        return perl(text, "-ple", r"s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g")
-
-    hypotheses, references = map(prepare, newstest2014)
-    (tmp_path / "references").write_bytes(references)
-    printed = perl(hypotheses, scripts / "generic/multi-bleu.perl", tmp_path / "references")
-    theirs = float(printed.split()[2].rstrip(b","))
-    assert paper_bleu(*newstest2014).value == pytest.approx(theirs, abs=0.03)
 
 
 @pytest.mark.parametrize(

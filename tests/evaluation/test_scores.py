@@ -81,11 +81,6 @@ def test_exact_match_counts_whole_sentences():
     assert exact_match(["a "], ["a"]).value == 0.0
 
 
-def test_of_ter_alone_lower_is_better():
-    assert not ter(HYPOTHESES, REFERENCES).higher_is_better
-    assert all(metric(REFERENCES, REFERENCES).higher_is_better for metric in HIGHER)
-
-
 @pytest.mark.parametrize("metric", HIGHER)
 def test_blank_translations_are_scored_as_lines(metric):
     assert metric(["", ""], ["a b c d", "e f g h"]).value == pytest.approx(0.0)

@@ -11,6 +11,7 @@ from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.formats.saved_model.cpp_client import answer_of, cpp_session, text_libraries
+from tests.processes import held_folder
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +40,10 @@ def translator(make_translator):
 @pytest.fixture(scope="session")
 def export_dir(translator, tmp_path_factory):
     """Holds version 3 of the model "made", with all signatures."""
-    export_dir = tmp_path_factory.mktemp("exported")
-    servable = Servable(translator, "float32", MORE_SIGNATURES, Sampling(samples=1))
-    write_saved_model(servable, export_dir, 3, "made")
+    with held_folder(tmp_path_factory, "exported") as export_dir:
+        if not (export_dir / "3").exists():
+            servable = Servable(translator, "float32", MORE_SIGNATURES, Sampling(samples=1))
+            write_saved_model(servable, export_dir, 3, "made")
     return export_dir
 
 

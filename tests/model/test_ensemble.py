@@ -26,6 +26,7 @@ from tests.model.test_step_decoder import BEAM, full_logits, steps_of
 from tests.model.test_transformer import SOURCE, small_config, small_model
 from tests.training.tiny import assert_same, copies
 
+
 def two_models():
     return [small_model("learned"), small_model("SSRU")]
 

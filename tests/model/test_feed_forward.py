@@ -1,10 +1,9 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.model.feed_forward import FeedForward, named_activation
+from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.stack import check_names
 from tests.layer_test import run_layer_test
@@ -32,14 +31,6 @@ def test_feed_forward_as_a_layer():
 @keras.saving.register_keras_serializable(package="test_feed_forward")
 def squared_relu(x):
     return keras.ops.square(keras.ops.relu(x))
-
-
-def test_activations():
-    x = tf.constant([-1.0, 0.5, 3.0])
-    np.testing.assert_array_equal(named_activation("relu")(x), np.maximum(x, 0))
-    np.testing.assert_array_equal(
-        named_activation("test_feed_forward>squared_relu")(x), [0.0, 0.25, 9.0]
-    )
 
 
 @pytest.mark.parametrize("name", ["relo", "test_feed_forward>nothing", "", "t2t_repro>Dense"])

@@ -59,11 +59,6 @@ def test_more_positions_than_were_learned():
         layer(X)
 
 
-def test_arguments_that_make_no_sense():
-    with pytest.raises(ValueError, match="give max_length"):
-        PositionalEncoding("learned")
-
-
 def test_positional_encoding_as_a_layer():
     run_layer_test(
         PositionalEncoding, {"kind": "learned", "max_length": 9}, (X,), X.shape, num_weights=9 * 6

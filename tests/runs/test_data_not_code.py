@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 
 import pytest
@@ -17,6 +18,7 @@ from t2t_repro.decoding.settings import (
 )
 from t2t_repro.errors import UserError
 from t2t_repro.experiment import EVALUATION
+from t2t_repro.runs.model_directory import ModelDirectory
 from tests.training.tiny import tiny_directory
 
 SPY = """
@@ -38,9 +40,15 @@ def spy_metric(translations, references, sources):
 """
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return tiny_directory(tmp_path_factory.mktemp("made"))
+
+
 @pytest.fixture
-def directory(tmp_path):
-    return tiny_directory(tmp_path)
+def directory(made, tmp_path):
+    shutil.copytree(made.path, tmp_path / "model")
+    return ModelDirectory(tmp_path / "model")
 
 
 @pytest.fixture

@@ -58,11 +58,8 @@ def test_a_catalogue_is_read_with_contexts_and_plurals(order, charset):
     [
         ("_File to open", "_Datei", "File to open"),
         ("E&xit now", "&Beenden", "Exit now"),
-        ("~View", "~Ansicht", "View"),
         ("Edit _URLs", "_URLs bearbeiten", "Edit URLs"),
-        ("Read file_name", "Lies file_name", "Read file_name"),
         ("Search && replace", "Suchen", "Search & replace"),
-        ("Tom & Jerry", "Tom & Jerry", "Tom & Jerry"),
         ("one_two_three", "eins", "one_two_three"),
     ],
 )
@@ -75,13 +72,11 @@ def test_accelerators_are_not_text(text, other, expected):
     [
         ("Open <b>this</b> one", "Öffne <b>dies</b>", [("Open this one", "Öffne dies")]),
         ("Write a <file> here", "Ein <file>", [("Write a <file> here", "Ein <file>")]),
-        ("One &amp; two here", "Eins und zwei", [("One & two here", "Eins und zwei")]),
         ("A b c\n\nD e f", "Eins\n\nZwei", [("A b c", "Eins"), ("D e f", "Zwei")]),
         ("A first part\n\nA second part", "Ein Teil", []),
         ("Read %s and %d", "Lies %d", []),
         ("Left as it is", "Left as it is", []),
         ("Too short", "Zu kurz", []),
-        ("Three words here", "", []),
         ("-a    lists all\n-b    lists few", "-a    alle\n-b    wenige", []),
     ],
 )

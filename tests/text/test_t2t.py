@@ -92,21 +92,6 @@ def test_any_text_comes_back_and_has_the_reference_s_subwords(subwords, line):
 # What T2T documents
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("the quick fox", ["the_", "quick_", "fox_"]),
-        ("quicker", ["qui", "ck", "e", "r", "_"]),  # Greedy: "quick_" does not fit.
-        ("Großaße", ["\\", "7", "1", ";", "r", "o", "ß", "aße", "_"]),  # "G" is 71.
-        ("€", ["\\8", "3", "64;", "_"]),  # U+20AC is 8364.
-        ("a_b", ["a", "_", "\\u", "_", "b", "_"]),
-    ],
-)
-def test_subwords(subwords, line, expected):
-    assert pieces(subwords, line) == expected
-    assert subwords.decode(subwords.encode([line])[0]) == line
-
-
 def test_decoding_reads_up_to_eos(subwords):
     (ids,) = subwords.encode(["the fox"])
     assert subwords.decode([PAD_ID, *ids, *ids]) == "the fox"

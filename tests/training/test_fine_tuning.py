@@ -31,7 +31,6 @@ from t2t_repro.training import training_run
 from t2t_repro.training.fine_tuning import updated_weights
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import fit_to_data
-from t2t_repro.training.train_step import TrainStep
 from tests.evaluation.untranslated import leave_untranslated
 from tests.text.marian_directory import write_marian_text
 from tests.training.tiny import assert_same, copies, tiny_model
@@ -229,32 +228,11 @@ def test_tags_are_added_to_the_subwords(initial, other, count, rows, monkeypatch
 # Going on
 
 
-class Killed(BaseException):
-    pass
-
-
-def killed_at(folder, step, *bindings):
-    """Trains until just before an update; what was not written by then is lost."""
-
-    def call(self, number, *args, **kwargs):
-        if number == step:
-            raise Killed
-        return update(self, number, *args, **kwargs)
-
-    update = TrainStep.__call__
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrainStep, "__call__", call)
-        with pytest.raises(Killed):
-            train(folder, *bindings)
-
-
 def test_killed_and_resumed_is_uninterrupted_even_where_the_initial_model_is_gone(
     initial, begun, other
 ):
     """It remembers that model, and the one that it started from."""
     shutil.copytree(begun.folder / "model", other / "initial")
-    whole = other.with_name(f"{other.name}_whole")
-    shutil.copytree(other, whole)
     bindings = [
         "train.init_from = 'initial'",
         "train.init_checkpoint = 'checkpoints/step-2'",
@@ -264,24 +242,29 @@ def test_killed_and_resumed_is_uninterrupted_even_where_the_initial_model_is_gon
         "TrainStep.frozen = ['encoder']",
     ]
     with recorded() as record:
-        train(whole, *bindings)
-    used = ModelDirectory(whole / "initial").load_model("latest")
-    assert record.evaluations[0] == (0, dev_nll(used, whole))
-    first, second = read_ancestry(ModelDirectory(whole / "model").ancestry_json)
-    assert first.model_dir == str(whole / "initial")
+        train(other, *bindings)
+    used = ModelDirectory(other / "initial").load_model("latest")
+    assert record.evaluations[0] == (0, dev_nll(used, other))
+    directory = ModelDirectory(other / "model")
+    first, second = read_ancestry(directory.ancestry_json)
+    assert first.model_dir == str(other / "initial")
     assert first.checkpoint == "checkpoints/step-2"
     assert first.weights_sha256 == weights_hash(named_values(used))
     assert second.model_dir == str(initial / "model")
 
-    killed_at(other, 3, *bindings)
+    whole = checkpoint_values(other, 4)
+    # As it was before the third update.
+    for path in directory.checkpoints.glob("step-4.*"):
+        path.unlink()
+    (directory.checkpoints / "checkpoint").write_text('model_checkpoint_path: "step-2"\n')
     shutil.rmtree(other / "initial")
     with recorded() as record:
         train(other, *bindings)
     assert "train: going on after step 2" in record.text
-    ours, theirs = (checkpoint_values(folder, 4) for folder in (other, whole))
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    resumed = checkpoint_values(other, 4)
+    assert resumed.keys() == whole.keys()
+    for name, value in resumed.items():
+        np.testing.assert_array_equal(value, whole[name], err_msg=name)
 
 
 # Mistakes

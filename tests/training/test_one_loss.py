@@ -1,12 +1,12 @@
 """The same training on one, two or eight devices, with XLA or not, resumed or not: one loss."""
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-import tests.conftest  # noqa: F401 (eight logical devices in every process)
 from t2t_repro.data.batch_shapes import BatchSettings
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.token_store import TokenStore
@@ -14,6 +14,7 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.run_state import RunState
 from t2t_repro.training.settings import CheckpointSettings
+from tests.commands import said_by
 from tests.token_stores import write_token_store
 from tests.training.tiny import VOCAB, tiny_step
 
@@ -31,13 +32,13 @@ def test_all_devices_have_one_loss(most, tmp_path):
     pairs = [([*source, 1], [*source[::-1], 1]) for source in sources]
     write_token_store(tmp_path / "store", pairs, vocab_size=VOCAB)
     losses, resumed = [], []
-    for replicas, jit_compile, last in ((1, False, 4), (2, True, 10), (8, False, STEPS)):
+    for replicas, xla, last in ((1, "", 4), (2, "xla", 10), (8, "", STEPS)):
         if replicas > most:
             break
         last = STEPS if replicas == most else last
         # All strategies of a process have to be of one size.
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            whole, part = process.submit(_train, tmp_path, replicas, jit_compile, last).result()
+        said = said_by(__name__, str(tmp_path), str(replicas), str(last), xla)
+        whole, part = json.loads(said.splitlines()[-1])
         losses.append(whole)
         resumed += part
     table = np.array([*losses, resumed])
@@ -75,3 +76,11 @@ def _losses(step, batches, state, last):
         if state.batch == len(batches.plan(state.epoch)):
             state = state.after_epoch()
     return losses, state
+
+
+if __name__ == "__main__":
+    # Eight logical devices in every process.
+    import tests.conftest  # noqa: F401
+
+    folder, replicas, last, xla = sys.argv[1:]
+    print(json.dumps(_train(Path(folder), int(replicas), bool(xla), int(last))))

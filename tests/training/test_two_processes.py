@@ -14,6 +14,8 @@ import tensorflow as tf
 from tests.commands import said_by
 from tests.training.two_processes import error_in, train, write_experiment
 
+pytestmark = pytest.mark.long
+
 STEPS = 16
 
 
@@ -111,8 +113,6 @@ def misfits(folder):
 
 
 if __name__ == "__main__":
-    from t2t_repro import experiment  # noqa: F401 (imported once, for all workers)
-
     write_experiment(Path(sys.argv[2]))
     {"same": same, "kill": kill, "drop": drop, "stop": stop, "misfits": misfits}[sys.argv[1]](
         Path(sys.argv[2])

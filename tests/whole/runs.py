@@ -4,7 +4,6 @@ The tasks take no time to learn: every word has one translation, and the order s
 """
 
 import json
-import os
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from t2t_repro.files import lock
 from tests.commands import Outcome, outcomes_of
+from tests.processes import held_folder
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
 LETTERS = ["альфа", "буки", "веди", "глаголь", "добро", "есть", "живете", "зело"]
@@ -77,12 +76,10 @@ def made_once(
         name: of the task.
         make: writes the task's files into a folder, and returns its commands by name.
     """
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    finished = folder / "outcomes.json"
-    with lock(folder.with_name(f"{name}.lock")):
+    with held_folder(factory, name) as folder:
+        finished = folder / "outcomes.json"
         if not finished.exists():
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder)
             folder.mkdir()
             commands = make(folder)
             outcomes = dict(zip(commands, outcomes_of([*commands.values()], folder), strict=True))

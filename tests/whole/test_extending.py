@@ -9,8 +9,9 @@ import tensorflow_text  # noqa: F401 (its operations)
 from tests.whole.extending import examples, write_together
 from tests.whole.runs import made_once
 
+pytestmark = pytest.mark.long
+
 BINDINGS = [
-    "choose_strategy.cpu_replicas = 2",
     "TrainingSchedule.log_every = 4",
     "Checkpoints.every_steps = 4",
     "ReversedDigits.sentences = 400",
@@ -29,15 +30,17 @@ def run(tmp_path_factory):
         model, data = "--model_dir=model", "--data_dir=data"
         experiment = ["--gin_file=mine.gin", model, data]
 
-        def trained(steps):
-            bindings = (*BINDINGS, f"TrainingSchedule.steps = {steps}")
+        def trained(steps, replicas):
+            # The same batches on any devices.
+            of_devices = f"choose_strategy.cpu_replicas = {replicas}", "TrainStep.micro_batches = 2"
+            bindings = (*BINDINGS, f"TrainingSchedule.steps = {steps}", *of_devices)
             return "trainer", [*experiment, *(f"--gin_param={one}" for one in bindings)], ""
 
         modules = [f"--import={name}" for part in examples() for name in part.modules]
         own = [model, *(name.removesuffix(".py") for name in modules)]
         return {
-            "begun": trained(4),
-            "trained": trained(8),
+            "begun": trained(4, 2),
+            "trained": trained(8, 1),
             "translate": ("translate", own, "".join(f"{line}\n" for line in LINES)),
             "evaluate": ("evaluate", [*own, data, "--split=test"], ""),
             "export": ("export", [*own, "--export_dir=servable"], ""),

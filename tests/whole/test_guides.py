@@ -1,6 +1,5 @@
 """README and docs/: what they name exists, commands and bindings are accepted, links work."""
 
-import ast
 import re
 import shlex
 from pathlib import Path
@@ -177,25 +176,3 @@ def test_links_lead_somewhere(path):
 def test_no_page_is_an_orphan():
     linked = {Path(link).name for link in re.findall(r"\]\(([^)#:]+\.md)", ALL)}
     assert {path.name for path in (ROOT / "docs").glob("*.md")} <= linked
-
-
-# Messages
-
-
-def templates(path):
-    """Yields a pattern for each long text in a module, with a wildcard for each value in it."""
-    for node in ast.walk(ast.parse(text_of(path))):
-        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-        if not all(isinstance(part, ast.Constant | ast.FormattedValue) for part in parts):
-            continue
-        texts = [getattr(part, "value", None) for part in parts]
-        words = [text if isinstance(text, str) else None for text in texts]
-        if sum(len(word) for word in words if word) > 30:
-            yield re.compile("".join(".*?" if word is None else re.escape(word) for word in words))
-
-
-def test_the_errors_that_pages_quote_exist():
-    known = [one for path in (ROOT / "t2t_repro").rglob("*.py") for one in templates(path)]
-    quoted = re.findall(r"^error: .*", ALL, re.MULTILINE)
-    assert len(quoted) > 5
-    assert [error for error in quoted if not any(one.search(error) for one in known)] == []

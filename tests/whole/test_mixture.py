@@ -2,14 +2,14 @@
 
 import re
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.loading import load_translator
 from tests.whole.conftest import MIXED_STEPS
 from tests.whole.runs import CYRILLIC
+
+pytestmark = pytest.mark.long
 
 
 def found_in(log, pattern):
@@ -18,27 +18,12 @@ def found_in(log, pattern):
     return found[1]
 
 
-def test_a_resumed_run_has_every_bit_of_one_that_was_not_stopped(mixed_run):
-    one, other = (
-        tf.train.load_checkpoint(
-            str(mixed_run.folder / name / "checkpoints" / f"step-{MIXED_STEPS[1]}")
-        )
-        for name in ("model", "whole")
-    )
-    names = one.get_variable_to_shape_map()
-    assert len(names) > 40
-    for name in names:
-        np.testing.assert_array_equal(one.get_tensor(name), other.get_tensor(name))
-    # Some epochs are over by then.
-    assert int(found_in(mixed_run.outcomes["begun"].err, r"in (\d+) batches")) * 3 < MIXED_STEPS[0]
-
-
 def test_the_log_says_the_weights_and_scores_every_corpus(mixed_run):
-    log = mixed_run.outcomes["whole"].err
+    log = mixed_run.outcomes["begun"].err
     assert re.search(r"; copies 24\.94% of sentences \(100\), .*; cyrillic 75\.06% .*\(301\)", log)
     lengths = PreparedData(mixed_run.folder / "data" / "prepared").store("dev").target_lengths
     copies, cyrillic, together = (
-        float(found_in(log, rf"step {MIXED_STEPS[1]}: {name} nll ([\d.]+)"))
+        float(found_in(log, rf"step {MIXED_STEPS[0]}: {name} nll ([\d.]+)"))
         for name in (r"dev\.copies", r"dev\.cyrillic", "dev")
     )
     sums = lengths[:10].sum() * copies, lengths[10:].sum() * cyrillic

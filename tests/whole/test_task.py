@@ -15,6 +15,8 @@ from t2t_repro.text.training import SubwordTraining
 from tests.whole.conftest import STEPS
 from tests.whole.runs import CYRILLIC, lines_of, translated
 
+pytestmark = pytest.mark.long
+
 FILES = "source_subwords.model", "target_subwords.model"
 
 
@@ -142,16 +144,9 @@ def test_the_saved_model_answers_as_the_translator(task_run, translator):
     signatures = tf.saved_model.load(str(task_run.folder / "servable" / "1")).signatures
     lines = lines_of(task_run.folder / "test.source")[:4]
     found = [best for best, *_ in translator.translate(lines)]
-    expected = [best.text for best in found]
     best = signatures["serving_default"](source=tf.constant(lines))
-    assert [text.decode() for text in best["translation"].numpy()] == expected
+    assert [text.decode() for text in best["translation"].numpy()] == [one.text for one in found]
     np.testing.assert_allclose(best["score"], [one.score for one in found], atol=1e-5)
-    ids = translator.subwords.source.encode(lines[:1])
-    of_ids = signatures["token_ids"](source_ids=tf.constant(ids))["translation_ids"].numpy()
-    assert translator.subwords.target.decode(of_ids[0]) == expected[0]
-    scored = signatures["score"](source=tf.constant(lines), target=tf.constant(expected))
-    in_python = [one.log_probability for one in translator.score(lines, expected)]
-    np.testing.assert_allclose(scored["log_probability"], in_python, rtol=1e-4, atol=1e-4)
 
 
 def test_checkpoints_are_kept_and_averaged(task_run):
