@@ -14,7 +14,7 @@ from t2t_repro.data.batches import Batches
 from t2t_repro.decoding.settings import BeamSearch
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.evaluation.scores import EvaluationSettings
-from t2t_repro.experiment import configure, read
+from t2t_repro.experiment import configure
 from t2t_repro.model.settings import LayerConfig, TransformerSettings
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.training import SubwordTraining
@@ -249,18 +249,3 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     line = "S NP NN /NP VP VBZ /VP /S"
     names = [metric([line], [line], [line]).name for metric in EvaluationSettings().metrics]
     assert names == ["bracket F1", "strict bracket F1", "share of trees"]
-
-
-OWN_TEXT = """
-prepare.corpus = @TextFilesCorpus()
-TextFilesCorpus.train = [('train.en', 'train.de'), 'more.tsv.gz']
-TextFilesCorpus.dev = ('dev.en', 'dev.de')
-"""
-
-
-def test_an_included_experiment_with_one_s_own_text_is_whole(tmp_path):
-    path = tmp_path / "mine.gin"
-    for name in ("quickstart", "multi30k_tiny", "base", "big"):
-        path.write_text(f"include 'gin/{name}.gin'\nSubwordTraining.vocab_size = 4000\n{OWN_TEXT}")
-        read(path)
-        assert rows() == 4000

@@ -42,10 +42,8 @@ EARLY = {
     "port in use": ("serve", [MODEL, "--rest_port={port}"], "--rest_port={port}"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
     "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
-    "no configurable": ("trainer", [GIN, "--gin_param=Beamsearch.beam_size = 1"], "BeamSearch"),
     "of a library's": ("trainer", [GIN, "--gin_param=bleu.tokenise = 'zh'"], "tokenize"),
     "unaligned text": ("trainer", [GIN], "two has 2 lines"),
-    "no text": ("datagen", [GIN, "--gin_param=TextFilesCorpus.train = 'nowhere'"], "nowhere"),
 }
 """TensorFlow is not needed to see these."""
 LATE = {

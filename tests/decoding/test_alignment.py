@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.attention.maps import collect_weights
-from t2t_repro.decoding.alignment import Aligner, linked_words, pharaoh
+from t2t_repro.decoding.alignment import Aligner
 from t2t_repro.decoding.settings import AlignerSettings, TranslatorSettings
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
@@ -112,15 +112,3 @@ def test_what_cannot_be_aligned(model, pair):
         Translator([model, model], pair).align(["a"], ["a"])
     with pytest.raises(ValueError, match="longer"):
         Translator([model], pair).align(["a"], ["a", "b"])
-
-
-def test_sentences_without_words():
-    """A source without words links nothing; nor does a target."""
-    attention = tf.constant([[[1.0, 0.0], [0.0, 1.0]]] * 3)
-    source = tf.constant([[0, 1], [-1, -1], [0, 1]])
-    target = tf.constant([[0, 0], [0, 1], [-1, -1]])
-    links = linked_words(attention, source, target)
-    np.testing.assert_array_equal(links, [[0, -1], [-1, -1], [-1, -1]])
-    assert pharaoh(links).numpy().tolist() == [b"0-0", b"", b""]
-    nothing = linked_words(attention[:1], source[1:2], target[2:])
-    assert pharaoh(nothing).numpy().tolist() == [b""]

@@ -108,12 +108,6 @@ def test_function_tags_are_cut_off_constituents_alone(tmp_path, written, read_as
     assert sentence.tree == tree("-LRB- NN-X", ("S", 0, 2), (read_as, 0, 2))
 
 
-def test_words_keep_what_is_no_ascii_space(tmp_path):
-    words = ("a\u00a0b", "1\\/2", "\u2028", "東京", "-LRB-")
-    text = " ".join(f"(X {word})" for word in words)
-    assert one(tmp_path, f"(S {text})").words == words
-
-
 def test_a_compressed_file_is_read(tmp_path):
     plain = TREEBANK / "22" / "made_2200.mrg"
     assert read(tmp_path, plain.read_text(), "x.mrg.gz") == list(read_trees(plain))
@@ -147,31 +141,6 @@ def test_what_is_no_tree_is_one_line_with_file_and_line(tmp_path, text, line, wh
 
 
 # As symbols
-
-
-def t2t_symbols(text):
-    """What T2T's algorithm says of a tree on one line with a root and without extra spaces:
-
-    every "(X" is a symbol; behind a word, all brackets that close but its own are closings.
-    """
-    symbols, stack = [], []
-    for token in text.split(" "):
-        if token.startswith("("):
-            symbols.append(token[1:])
-            stack.append(token[1:])
-        else:
-            stack.pop()
-            for _ in range(len(token) - len(token.rstrip(")")) - 1):
-                symbols.append("/" + stack.pop())
-    return " ".join(symbols[1:-1])
-
-
-def test_the_symbols_are_tensor2tensor_s():
-    sentences = [pair[1] for path in TREEBANK.rglob("*_*") for pair in read_trees(path)]
-    assert len(sentences) >= 50
-    for sentence in sentences:
-        assert linearise(sentence.tree) == t2t_symbols(bracketed(sentence))
-        assert delinearise(linearise(sentence.tree)) == sentence.tree
 
 
 few = st.sampled_from(["X", "Y"])

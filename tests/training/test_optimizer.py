@@ -37,6 +37,14 @@ def keras_adam(weight, gradient_of, learning_rate, steps):
     return variable.numpy()
 
 
+def test_epsilon_is_added_before_the_bias_is_corrected():
+    """ε hat: where gradients are as small as ε, the first step tells the two places apart."""
+    gradient = np.array([1e-8])
+    expected = numpy_adam(np.zeros(1), lambda _: gradient, [0.01])
+    received = keras_adam(np.zeros(1), lambda _: gradient, 0.01, 1)
+    np.testing.assert_allclose(received, expected, rtol=1e-4)
+
+
 def test_steps_on_a_quadratic_with_a_schedule():
     minimum, curvature = np.array([1.0, -2.0, 0.5]), np.array([1.0, 10.0, 0.1])
 
