@@ -36,7 +36,8 @@ def test_a_second_run_goes_on_with_the_same_data(task_run):
     assert "learning" not in first + second
     assert "going on after step 200" in second
     steps = [int(step) for step in re.findall(r"step (\d+)/", second)]
-    assert (min(steps), max(steps)) == (250, STEPS)
+    # On a busy machine the first line comes before step 250.
+    assert 200 < min(steps) <= 250 < max(steps) == STEPS
 
 
 def test_the_task_is_learnt_and_the_scores_are_kept(task_run):
