@@ -231,17 +231,22 @@ def test_settings_that_leave_nothing_leave_no_data(repetitive, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [".prepared.partial"]
 
 
-def test_text_that_has_grown_is_named_by_file_and_size(tmp_path):
+@pytest.mark.parametrize("new_file", [False, True])
+def test_text_that_has_grown_is_named_by_file_and_size(tmp_path, new_file):
     pairs = pairs_of(60, 1)
     corpus = corpus_of(tmp_path, pairs[:40])
     prepare(Preparation(corpus, subwords=SUBWORDS), tmp_path / "run" / "data")
     sizes = [(tmp_path / "train.en").stat().st_size]
-    corpus = corpus_of(tmp_path, pairs)
-    sizes.append((tmp_path / "train.en").stat().st_size)
+    if new_file:
+        more = write_pairs(tmp_path, "more", pairs[40:])
+        corpus = TextFilesCorpus([write_pairs(tmp_path, "train", pairs[:40]), more], more)
+    else:
+        corpus = corpus_of(tmp_path, pairs)
+        sizes.append((tmp_path / "train.en").stat().st_size)
     # Whatever the settings of the subwords, which TensorFlow may be needed for.
     with pytest.raises(UserError) as caught:
         prepare_corpus(Preparation(corpus), tmp_path / "run" / "data")
-    words = [f"'train.en, {size:,} bytes" for size in sizes]
+    words = ["more.en, "] if new_file else [f"'train.en, {size:,} bytes" for size in sizes]
     words += [f"train.init_from = '{tmp_path}/run/model'", f"--data_dir={tmp_path}/run/data_2"]
     assert all(word in str(caught.value) for word in words)
 
