@@ -45,6 +45,8 @@ def main() -> None:
         translators.append(translator.with_settings(settings))
         # The first call compiles the search.
         translators[-1].translate(["a"], settings.search.beam_size, first=None)
+        if translators[-1].aligns:
+            translators[-1].align(["a"], ["a"])
     translators[0].translate(["a"], first=None)
     from t2t_repro.serving.server import Options, Server
 

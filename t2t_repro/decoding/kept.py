@@ -34,6 +34,9 @@ _KINDS = (
     rf"(?:[/\\](?:{_LETTER}|[.+@~%-])*{_LETTER}(?:(?: [\w()]+){{1,2}}(?=\\))?)+[/\\]?",
 )
 KEPT = re.compile("|".join(_KINDS), re.IGNORECASE | re.ASCII)
+# A text without the white space and punctuation at its ends.
+_INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
+WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 # A quick look: ordinary sentences have none of these.
 _HINT = re.compile(r"(?ia)[%$@/\\{<`&]|:[a-z_+]|\[X|__|\.[a-z(]|-(?<!\w-)[a-z-]")
 

@@ -53,7 +53,8 @@ def split(line: str, language: str) -> Iterator[tuple[str, str]]:
     start = len(line) - len(line.lstrip())
     if start:
         yield "", line[:start]
-    for place in _boundaries(masked(line), _CODES.get(code, code)):
+    shown = masked(re.sub(r"</[^<>]*>", lambda tag: " " * len(tag[0]), line))
+    for place in _boundaries(shown, _CODES.get(code, code)):
         if place > start and (found := _END.match(line, place)):
             text = line[start : found.end()].rstrip()
             yield text, line[start + len(text) : found.end()]

@@ -8,7 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from t2t_repro.config.values import texts
-from t2t_repro.decoding.kept import KEPT, TAG, kept, masked
+from t2t_repro.decoding.kept import KEPT, TAG, WORDS, kept, masked
+from t2t_repro.decoding.markup import Align, elements, lift, translate_marked
+from t2t_repro.decoding.repetition import without_cycles
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentence_split import SYMBOLS, split
 from t2t_repro.progress import Report
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
 
 # A sentence or a part of one, and what stays as it is after it: white space, addresses.
 SentencePart = tuple[str, str]
-
-# A text without the white space and punctuation at its ends.
-_INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
-_WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 
 # Around a sentence: emphasis, emoji and tags. Before it, punctuation on its own that opens nothing,
 # and the number of a list; after it, what begins something else, as in HTML before a tag.
@@ -39,7 +37,8 @@ def translate_split(
     def translate(sentences: Sequence[str]) -> Iterator[Translation]:
         return (best for best, *_ in translator.translate(sentences, first=None, report=report))
 
-    return translate_sentences(lines, language, translate, partial(find_long, translator))
+    long = partial(find_long, translator)
+    return translate_sentences(lines, language, translate, long, find_aligner(translator))
 
 
 def find_long(translator: "Translator", sentences: Sequence[str], tag: str = "") -> set[str]:
@@ -47,8 +46,18 @@ def find_long(translator: "Translator", sentences: Sequence[str], tag: str = "")
     longest = min(translator.settings.trained_length or inf, translator.max_source_length)
     # A subword has a byte or more, but for EOS and the mark of the first word.
     some = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
-    encoded = translator.subwords.source.encode([f"{tag} {text}".strip() for text in some])
+    encoded = translator.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in some])
     return {text for text, ids in zip(some, encoded, strict=True) if len(ids) > longest}
+
+
+def find_aligner(translator: "Translator", tag: str = "") -> Align | None:
+    """Returns what aligns sentences, with a tag, with their translations; None if nothing does."""
+
+    def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
+        for links in translator.align([f"{tag} {text}".strip() for text in sources], targets):
+            yield {int(b): int(a) - len(tag.split()) for a, b in re.findall(r"(\d+)-(\d+)", links)}
+
+    return align if getattr(translator, "aligns", False) else None
 
 
 def translate_sentences(
@@ -56,13 +65,15 @@ def translate_sentences(
     language: str,
     translate: Callable[[Sequence[str]], Iterable[Translation]],
     long: Callable[[Sequence[str]], Collection[str]] = lambda sentences: (),
+    align: Align | None = None,
 ) -> list[Translation]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
-    A sentence that is too long is halved at white space. A translation has addresses, placeholders
-    and the like exactly as often as its line: where it would not, the parts between them are
-    translated. What has no words stays as it is. The code of a target language in front of a line
-    stands in front of all its sentences.
+    A sentence that is too long is halved at white space, and so is one whose translation cycles. A
+    translation has addresses, placeholders and the like exactly as often as its line: where it
+    would not, the parts between them are translated. Tags are placed by alignment; where it does
+    not place them, the parts between them are translated, too. What has no words stays as it is.
+    The code of a target language in front of a line stands in front of all its sentences.
 
     Args:
         lines: any texts. The white space at the ends of a line stays, too.
@@ -70,6 +81,7 @@ def translate_sentences(
         translate: returns a translation of each text. For a truncated text that contains white
             space, the translation is ignored.
         long: returns which texts are halved without a translation, where they can be.
+        align: aligns texts with their translations.
 
     Returns:
         a translation of each line; its score is the sum of its sentences' scores.
@@ -81,7 +93,7 @@ def translate_sentences(
         halved = {text for text in long(unknown) if _gaps(text)}
         known.update(dict.fromkeys(halved, Translation("", 0.0, truncated=True)))
         whole = [text for text in unknown if text not in halved]
-        known.update(zip(whole, translate(whole), strict=True))
+        known.update(zip(whole, translate_marked(whole, translate, align), strict=True))
         split_lines = [
             [part for sentence in line for part in _fit(sentence, known)] for line in split_lines
         ]
@@ -105,10 +117,14 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
     elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?"):
         yield codes + text, blank
     else:
-        words = _LEAD.sub("", text, count=1)
-        tail = next(run for run in _TAIL.finditer(words) if run.end() == len(words))
-        yield "", text[: len(text) - len(words)]
-        yield codes + words[: tail.start()], tail[0] + blank
+        lead = len(text) - len(_LEAD.sub("", text, count=1))
+        tail = next(run.start() for run in _TAIL.finditer(text, lead) if run.end() == len(text))
+        # An element that ends in the sentence begins there, too.
+        spans = [(opening.start(), *closing.span()) for _, opening, closing in elements(text)]
+        start = min([lead, *(one for one, end, _ in spans if one < lead <= end < tail)])
+        end = max([tail, *(end for one, _, end in spans if one >= start and end > tail)])
+        yield "", text[:start]
+        yield codes + text[start:end], text[end:] + blank
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
@@ -118,13 +134,14 @@ def _gaps(text: str) -> list[re.Match[str]]:
 
 
 def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
-    """Halves a sentence that was truncated, and its halves, where there is white space.
+    """Halves a sentence that was truncated or cycles, and its halves, where there is white space.
 
     If its translation has not what is kept, the sentence is divided there.
     """
     text, blank = sentence
     found = known.get(text)
-    if found and found.truncated and (gaps := _gaps(text)):
+    is_bad = found and (found.truncated or without_cycles(found.text, text) != found.text)
+    if is_bad and (gaps := _gaps(text)):
         codes = languages_in_front(text)
         start, end = gaps[len(gaps) // 2].span()
         for half in (text[len(codes) : start], text[start:end]), (text[end:], blank):
@@ -143,7 +160,7 @@ def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
     place = len(codes)
     spans = [found.span() for found in KEPT.finditer(text, place)]
     for start, end in [*spans, (len(text), len(text))]:
-        words = _WORDS.search(text, place, start)
+        words = WORDS.search(text, place, start)
         if words and any(map(str.isalpha, words[0])):
             yield "", text[place : words.start()]
             yield codes + words[0], text[words.end() : end]
@@ -162,7 +179,7 @@ def _join(
     # Of each piece, the source and what stands for it.
     pieces = [(" ", " ")]
     for (text, stays), translation in zip(parts, found, strict=True):
-        source, best = text.removeprefix(codes), translation.text
+        source, best = text.removeprefix(codes), without_cycles(translation.text, text)
         if kept(best) != kept(source):
             # The model has added something.
             best = " ".join(masked(best, " ").split()) or source

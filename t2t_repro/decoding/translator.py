@@ -75,6 +75,7 @@ class Translator:
         forbidden: the ids that translations must not contain.
         shortlist_file: what `shortlist` was.
         codes: the number of ids of a source that become the first of its target, and are no text.
+        aligns: whether `align` works: one bilingual model does.
 
     Raises:
         UserError: models of an ensemble differ in vocab_size.
@@ -95,6 +96,7 @@ class Translator:
         self._ensemble = Ensemble(self.models, self.settings.ensemble, without_pad)
         self.forbidden = tuple(sorted({*imported.forbidden_ids, *[PAD_ID] * imported.forbid_pad}))
         self.codes = int(bool(subwords.languages))
+        self.aligns = len(self.models) == 1 and not self.codes
         self._grammar = self.settings.grammar and self.settings.grammar(subwords)
         self._shortlist = None
         if shortlist and self.settings.shortlist:

@@ -4,9 +4,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from html import escape, unescape
-from itertools import accumulate
+from itertools import accumulate, count, groupby
 
 from t2t_repro.decoding.kept import KEPT
+from t2t_repro.decoding.markup import EMPTY
 
 # A part of a text, and what is to be translated of it: "" if it stays as it is.
 Piece = tuple[str, str]
@@ -21,13 +22,15 @@ _MARKUP = re.compile(r"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
 # Elements that are not sentences: programs, formulas, and text whose white space counts.
 _KEPT = re.compile("pre|code|kbd|samp|var|math")
 
-_EMPTY = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
 _NO = re.compile(r"""(?i)\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b""")
 
 
 def split_html(html: str) -> Iterator[Piece]:
     """Splits HTML into pieces, which are the same HTML if joined.
+
+    A piece of text may have inline tags in it. To translate are then their names and numbers, for
+    `html_of`: `<b=0>` and `</b=1>`.
 
     It asks only where markup stands, so a regular expression is enough: broken HTML loses nothing,
     and the time is linear. Python's html.parser takes a minute for 50,000 characters such as
@@ -51,13 +54,25 @@ def split_html(html: str) -> Iterator[Piece]:
     # Entities other than &amp; end an address.
     shown = re.sub(r"&(?!amp;)#?\w+;", lambda found: '"' * len(found[0]), shown)
     shown = KEPT.sub(mark_parts, shown)
-    for (piece, text), start in zip(pieces, starts, strict=False):
-        words = shown[start : start + len(piece)].strip("\0 \t\n\f\r") if piece == text else ""
-        lead = shown.index(words, start) - start
-        end = lead + len(words)
-        yield piece[:lead], ""
-        yield piece[lead:end], _text(piece[lead:end])
-        yield piece[end:], ""
+    placed = zip(pieces, starts, strict=False)
+    for _, group in groupby(placed, lambda one: one[0][1] in ("", one[0][0])):
+        run = [(piece, shown[start : start + len(text)]) for (piece, text), start in group]
+        whole, texts = "".join(piece for piece, _ in run), [text for _, text in run if text.strip()]
+        marked = _marked(whole) if len(texts) > 1 and "\0" not in "".join(texts) else ""
+        for piece, text in [(whole, whole)] if marked else run:
+            words = text.strip("\0 \t\n\f\r")
+            lead = text.index(words)
+            end = lead + len(words)
+            yield piece[:lead], ""
+            yield piece[lead:end], marked.strip() or _text(piece[lead:end])
+            yield piece[end:], ""
+
+
+def _marked(html: str) -> str:
+    """Returns the text of HTML, of inline tags their names and numbers; "" if they may be text."""
+    n = count()
+    text = _text(_MARKUP.sub(lambda tag: f"<{tag['end']}{tag['tag'].lower()}={next(n)}>", html))
+    return text if text.count("<") == next(n) else ""
 
 
 def _elements(html: str) -> Iterator[tuple[str, str]]:
@@ -69,7 +84,7 @@ def _elements(html: str) -> Iterator[tuple[str, str]]:
         tag, is_end = (found["tag"] or "").lower(), bool(found["end"])
         yield found[0], "" if _INLINE.fullmatch(tag) else " "
         end = found.end()
-        if not tag or found[0].endswith("/>") or _EMPTY.fullmatch(tag):
+        if not tag or found[0].endswith("/>") or EMPTY.fullmatch(tag):
             continue
         if not kept and not is_end and (_KEPT.fullmatch(tag) or _NO.search(found[0])):
             kept = tag
@@ -79,9 +94,11 @@ def _elements(html: str) -> Iterator[tuple[str, str]]:
     yield html[end:], " " if kept else html[end:]
 
 
-def html_of(text: str) -> str:
-    """Returns the HTML that stands for a text."""
-    return escape(text, quote=False).replace("\xa0", "&nbsp;")
+def html_of(text: str, piece: str = "") -> str:
+    """Returns the HTML that stands for a text, with the tags of its piece."""
+    tags = [tag[0] for tag in _MARKUP.finditer(piece)]
+    html = escape(text, quote=False).replace("\xa0", "&nbsp;")
+    return re.sub(r"&lt;/?\w+=(\d+)&gt;", lambda tag: tags[int(tag[1])], html) if tags else html
 
 
 def _text(part: str) -> str:

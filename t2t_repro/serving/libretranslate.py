@@ -14,7 +14,7 @@ from babel import Locale
 
 from t2t_repro.config.values import short
 from t2t_repro.decoding.search import Translation, log_cut
-from t2t_repro.decoding.sentences import find_long, translate_sentences
+from t2t_repro.decoding.sentences import find_aligner, find_long, translate_sentences
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.html import Piece, html_of, split_html
 from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code, usual_codes
@@ -69,7 +69,8 @@ class Direction(NamedTuple):
 
         of_rank = (partial(translate, rank) for rank in range(beam_size))
         long = partial(find_long, self.translator, tag=self.tag)
-        ranks = [translate_sentences(source, self.source, function, long) for function in of_rank]
+        align = find_aligner(self.translator, self.tag)
+        ranks = [translate_sentences(source, self.source, one, long, align) for one in of_rank]
         # Words that are too long stay.
         log_cut([line._replace(truncated=False) for line in ranks[0]])
         rows = zip(*ranks, strict=True)
@@ -255,11 +256,12 @@ class Query:
             found: translations of each of `sources`, as `Direction.translate` finds them.
         """
         count = max(map(len, found.values()), default=1)
-        write = html_of if self._is_html else str
+        write = html_of if self._is_html else lambda text, piece: text
         texts = []
         for pieces in self._pieces:
             columns = [
-                list(map(write, found[text])) if text else [piece] * count for piece, text in pieces
+                [write(one, piece) for one in found[text]] if text else [piece] * count
+                for piece, text in pieces
             ]
             texts.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in texts]}

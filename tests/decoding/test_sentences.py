@@ -76,6 +76,11 @@ def test_an_address_is_in_one_sentence():
     assert sentences == ["See https://x.org/A.B?C today.", "Go."]
 
 
+def test_a_sentence_may_end_before_a_tag():
+    sentences = [text for text, _ in split("Ask Dr. Li <i>now.</i> <b>Or?</b>", "en")]
+    assert sentences == ["Ask Dr. Li <i>now.</i>", "<b>Or?</b>"]
+
+
 def test_the_numbers_of_a_list_are_in_front_of_sentences():
     sentences = [text for text, _ in split("Buy: 1. Milk. 2. Bread.\n3. Eggs.", "en")]
     assert sentences == ["Buy:", "1. Milk.", "2. Bread.", "3. Eggs."]

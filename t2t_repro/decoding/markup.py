@@ -1,0 +1,131 @@
+"""Markup inside a sentence: the words are translated without it, and it follows their alignment.
+
+An element goes around the words of the translation that align with its own; an empty one goes
+before the word that aligns with the next. So do tags in Firefox, but here an element stays one.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from t2t_repro.decoding.kept import TAG, WORDS, masked
+from t2t_repro.decoding.repetition import SIGN
+from t2t_repro.decoding.search import Translation
+
+Align = Callable[[Sequence[str], Sequence[str]], Iterable[dict[int, int]]]
+"""Returns of texts and their translations, for words of a translation, the source word that each
+aligns with. White space splits words."""
+
+# With its name, and the blanks before and after it.
+_TAG = re.compile(rf"(?ia)(?=</?([\w.:-]+))(?:(?<=(\s)))?{TAG}(?=(\s?))")
+EMPTY = re.compile("(?i)area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
+_WORD = re.compile(r"\S+")
+
+# Elements of a sentence, and words of one: time grows with the square of these.
+_MOST = 100
+
+
+def translate_marked(
+    texts: Sequence[str], translate: Callable[..., Iterable[Translation]], align: Align | None
+) -> list[Translation]:
+    """Translates sentences without their markup, and puts it into the translations.
+
+    Args:
+        texts: the sentences.
+        translate: returns a translation of each text.
+        align: if there is none, they are translated with their markup.
+
+    Returns:
+        a translation of each; one without text if its markup cannot be placed.
+    """
+    lifted = [lift(text) if align else (text, {}) for text in texts]
+    found = [*translate([plain for plain, _ in lifted])]
+    some = [n for n, (_, cuts) in enumerate(lifted) if cuts and not found[n].truncated]
+    sources, targets = [lifted[n][0] for n in some], [found[n].text for n in some]
+    for n, links in zip(some, align(sources, targets) if align and some else (), strict=True):
+        found[n] = found[n]._replace(text=lower(texts[n], found[n].text, links))
+    for n, text in enumerate(texts):
+        tags, others = ([tag[0] for tag in _TAG.finditer(one)] for one in (text, found[n].text))
+        # In another order they may be ill-formed.
+        if tags and tags != others and not lifted[n][1]:
+            found[n] = found[n]._replace(text="")
+    return found
+
+
+def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
+    """Returns of each element the number of the one around it, or -1, and its tags.
+
+    An empty tag is there twice. If the text is ill-formed, or has very many, there are none.
+    """
+    found, unclosed = list[tuple[int, re.Match[str], re.Match[str]]](), [-1]
+    for tag in _TAG.finditer(text):
+        if tag[0][1] == "/":
+            number = unclosed.pop()
+            if number < 0 or found[number][1][1] != tag[1]:
+                return []
+            found[number] = (*found[number][:2], tag)
+        else:
+            found.append((unclosed[-1], tag, tag))
+            if not tag[0].endswith("/>") and not EMPTY.fullmatch(tag[1]):
+                unclosed.append(len(found) - 1)
+    return found if len(unclosed) == 1 and len(found) < _MOST else []
+
+
+def lift(text: str) -> tuple[str, dict[int, int]]:
+    """Takes the markup out of a text, unless it is ill-formed or cuts a word.
+
+    Returns:
+        the text without markup, and where in it each tag was, by the places of the tags.
+    """
+    bare = _TAG.sub("\0", text)
+    words = (filter(WORDS.search, word.split("\0")) for word in bare.split())
+    if "\0" in text or not elements(text) or any(len([*parts]) > 1 for parts in words):
+        return text, {}
+    (plain, *pieces), cuts = bare.split("\0"), dict[int, int]()
+    for piece, tag in zip(pieces, _TAG.finditer(text), strict=True):
+        cuts[tag.start()] = len(plain)
+        plain += piece if plain[-1:].strip() else piece.lstrip()
+    return plain, cuts
+
+
+def lower(text: str, target: str, links: dict[int, int]) -> str:
+    """Puts the markup of a text into the translation of the rest.
+
+    Args:
+        text: with its markup.
+        target: the translation of the text without.
+        links: of the two; "" is returned if no word of `target` aligns with those of an element.
+    """
+    plain, cuts = lift(text)
+    source, words = ([one.span() for one in _WORD.finditer(side)] for side in (plain, target))
+    spans_of = dict(enumerate(source))
+    aligned = [spans_of.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
+    shown, owners, spans = masked(target), [-1] * len(words), {-1: (0, len(target))}
+    # Of each tag its place, its order among those at this place, and itself.
+    marked, done, tags = "", 0, list[tuple[int, tuple[int, int], str]]()
+    for number, (parent, opening, closing) in enumerate(elements(text)):
+        start, end = cuts[opening.start()], cuts[closing.start()]
+        if not plain[start:end].strip():
+            later = [(low, n) for n, (low, _) in enumerate(aligned) if low >= start]
+            place = words[min(later)[1]][0] if later else len(target.rstrip(" .!?:"))
+            for tag in {opening, closing}:
+                both = tag[0] + tag[3] if later else (tag[2] or "") + tag[0]
+                tags.append((place, (1, tag.start()), both))
+            continue
+        own = [n for n, (low, high) in enumerate(aligned) if low < end and high > start]
+        if not 0 < len(own) < _MOST or re.search(SIGN, target):
+            return ""
+        # The run with most of its words and fewest others.
+        runs = ((i, a, j, b) for i, a in enumerate(own) for j, b in enumerate(own[i:], i))
+        *_, first, last = max((2 * (j - i) - b + a, b - a, -a, a, b) for i, a, j, b in runs)
+        # Punctuation at its ends belongs to it as in the source.
+        inside, around = masked(plain)[start:end].strip(), (words[first][0], words[last][1])
+        core = found.span() if (found := WORDS.search(shown, *around)) else around
+        low = max(spans[parent][0], (core if WORDS.match(inside) else around)[0])
+        high = min(spans[parent][1], (core if WORDS.match(inside[-1]) else around)[1])
+        if low >= high or {*owners[first : last + 1]} != {parent}:
+            return ""
+        spans[number], owners[first : last + 1] = (low, high), [number] * (last + 1 - first)
+        tags += [(low, (1, opening.start()), opening[0]), (high, (0, -number), closing[0])]
+    for place, _, tag_text in sorted(tags):
+        marked, done = marked + target[done:place] + tag_text, place
+    return marked + target[done:]
