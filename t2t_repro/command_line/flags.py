@@ -62,6 +62,9 @@ def define_trained_model(is_required: bool = True) -> None:
 def define_loading() -> None:
     """Defines the flags that say how a trained model is loaded."""
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
+    define_path(
+        "glossary", "Terms that translations should have; see Glossary in docs/decoding.md."
+    )
     define_import()
     kinds = "averaged, best, latest (by default the first that exists), or checkpoints/step-<n>."
     flags.DEFINE_string("checkpoint", None, kinds)
@@ -153,7 +156,9 @@ def load_translator(
     if "ensemble" in FLAGS:
         members += ((ModelDirectory(path), find_checkpoint(path)) for path in FLAGS.ensemble)
     directory, _ = members[0]
-    settings = loading.read_settings(directory, FLAGS.gin_param, getattr(FLAGS, "import"), others)
+    glossary = ["Translator.grammar = @Glossary", f"Glossary.file = {FLAGS.glossary!r}"]
+    params = FLAGS.gin_param + glossary * bool(FLAGS.glossary)
+    settings = loading.read_settings(directory, params, getattr(FLAGS, "import"), others)
     import_tensorflow()
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 

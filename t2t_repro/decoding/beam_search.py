@@ -127,7 +127,8 @@ class BeamSteps(StepLoop):
         scores.
         """
         # [batch]
-        bound = self._score(state.alive_log_probs[:, 0], row.max_target_lengths)
+        best = tf.minimum(state.alive_log_probs[:, 0] + self.constraints.gain, 0.0)
+        bound = self._score(best, row.max_target_lengths)
         is_full = state.finished_scores[:, self.n_best - 1] >= bound
         # Equality is enough: of equal scores, the earlier hypothesis is ranked first.
         return (step >= row.max_target_lengths) | is_full

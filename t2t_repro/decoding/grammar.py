@@ -54,6 +54,8 @@ class GrammaticalModel(NamedTuple):
             lambda part: tf.gather(part, parents, batch_dims=1), cache[1]
         )
         state = self.grammar.after(before, ids)
+        if hasattr(self.grammar, "rescored"):
+            return self.grammar.rescored(log_p, state), (of_model, state)
         is_allowed = self.grammar.allowed(state)
         return tf.where(is_allowed, log_p, float("-inf")), (of_model, state)
 

@@ -98,6 +98,7 @@ class DecodingConstraints(NamedTuple):
             then PAD; None for no prefix. An id of the prefix counts in the score with the model's
             log-probability, as if the search had chosen it.
         free: how many ids of every prefix have the probability 1; they count in the length.
+        gain: float32 scalar, how much log P may rise during the search, which it ends below 0.
         seeds: [batch] int64, a seed for each sentence; None: the search's own seed.
         forbidden: ids that a search must not choose; a prefix may have them. The other ids keep
             the probability that the model gives them, so a score is still log P.
@@ -111,6 +112,7 @@ class DecodingConstraints(NamedTuple):
     forbidden: tuple[int, ...] = ()
     normalized: bool = False
     free: int = 0
+    gain: "tf.Tensor | float" = 0.0
 
 
 class Grammar(Protocol):

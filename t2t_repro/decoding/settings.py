@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from t2t_repro.config.values import Count, Range, Seed, configurable
+from t2t_repro.config.values import Count, Positive, Range, Seed, configurable
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_bleu, sentence_chrf
 from t2t_repro.decoding.search import Grammar, LengthPenalty, Reranker, Search, SearchResult
 
@@ -180,6 +180,22 @@ def tree_grammar(
     from t2t_repro.decoding.grammar import TreeGrammar
 
     return TreeGrammar(subwords, tags or {}, other_tags)
+
+
+@configurable("Glossary", denylist=["subwords"])
+def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> Grammar:
+    """Makes a `Glossary` of soft terms: --glossary, or `Translator.grammar = @Glossary`.
+
+    Args:
+        subwords: of source and target.
+        file: of the terms: lines "source<TAB>target", or CSV with the columns source and target,
+            as Weblate exports it. A source in lower case is found in any case.
+        bonus: in nats, for each subword of a target term whose source is in the sentence. It is a
+            part of scores.
+    """
+    from t2t_repro.decoding.glossary import Glossary
+
+    return Glossary(subwords, file, bonus)
 
 
 @configurable("Aligner")

@@ -385,8 +385,8 @@ class Translator:
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
         max_target_lengths = self.max_target_lengths(lengths)
         is_normalized = len(self.models) > 1
-        ids, allowed = None, []
-        if self._shortlist:
+        ids, allowed, gain = None, [], 0.0
+        if self._shortlist and not self._grammar:
             allowed = [self._shortlist.allowed(source, prefix)]
             # Other searches know ids alone, not their places in a list.
             if isinstance(self.settings.search, BeamSearch):
@@ -398,9 +398,11 @@ class Translator:
             model = GrammaticalModel(decoder, self._grammar, is_normalized)
             state = self._grammar.begin(source, max_target_lengths, self._beam_size)
             cache, is_normalized = (cache, state), True
+            gain = getattr(self._grammar, "gain", lambda _: 0.0)(state)
         # Among narrowed ids, the first ones alone are at their own places.
         forbidden = tuple(one for one in self.forbidden if ids is None or one <= UNK_ID)
         constraints = DecodingConstraints(keys, prefix, seeds, forbidden, is_normalized, self.codes)
+        constraints = constraints._replace(gain=gain)
         max_steps = tf.reduce_max(max_target_lengths)
         search = self.settings.search.search
         result = search(model, cache, max_target_lengths, max_steps, n_best, constraints)

@@ -1,0 +1,128 @@
+"""A soft glossary: terms whose sources stand in a sentence should stand in its translation.
+
+A search then wants a high log P(y | x) - bonus · Σ |t|, the sum over the terms t that y lacks, each
+of |t| subwords; one is wanted as often as its source stands in x. The bonus is given back subword
+by subword, and taken again if a term breaks off: a search that looks one subword ahead finds it.
+"""
+
+import csv
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_repro.data.line_files import read_lines
+from t2t_repro.errors import UserError
+from t2t_repro.text.subword_model import SubwordPair
+from t2t_repro.vocabulary import PAD_ID, SPACE_MARK, UNK_ID
+
+# Words by themselves: symbols, and letters of scripts without blanks.
+_ALONE = r"[^\pL\pN\pM\s_]|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+
+_State = tuple[tf.Tensor, ...]
+"""Of each hypothesis: the forms of its target terms, [batch, beam, terms, forms, length] int32 ids,
+then -1; whether it ends with the first ids of a form, a bool of the same shape; how often a term is
+wanted, [batch, beam, terms] int32; and the subwords that are given back, but not for a whole term,
+[batch, beam] int32: before the first id, those of all terms."""
+
+
+class Glossary:
+    """A `Grammar` that lets all ids come, and scores those of terms higher.
+
+    Args:
+        subwords: of source and target.
+        file: see `settings.glossary`.
+        bonus: see `settings.glossary`.
+
+    Raises:
+        UserError: the file cannot be read, or has something else than terms.
+    """
+
+    def __init__(self, subwords: SubwordPair, file: str, bonus: float) -> None:
+        names, lines = ["source", "target"], [*read_lines(Path(file))]
+        is_csv = {*names} <= {*next(csv.reader(lines), [])}
+        of_tabs = csv.DictReader(lines, names, delimiter="\t", quoting=csv.QUOTE_NONE)
+        # Weblate exports terms without a translation, too.
+        rows = [row for row in csv.DictReader(lines) if row["target"]] if is_csv else [*of_tabs]
+        terms = [[(row[name] or "").strip() for name in names] for row in rows] or [["", ""]]
+        pieces, codes = subwords.source.pieces(), 2 * len(subwords.languages[:1])
+        mark = SPACE_MARK if any(SPACE_MARK in piece for piece in pieces) else "_"
+        self._texts = ["", "", *(piece.replace(mark, " ") for piece in pieces[UNK_ID:])]
+        sources = subwords.source.encode([source for source, _ in terms])
+        # A graph may be under construction.
+        with tf.init_scope():
+            keys = self._words(tf.ragged.constant([ids[codes:] for ids in sources], tf.int32))
+        forms: dict[bytes, set[tuple[int, ...]]] = {}
+        for key, (source, target) in zip(keys.numpy(), terms, strict=True):
+            # What must not be translated keeps its case at the beginning of a sentence.
+            first = target[:1].upper() if target.islower() and source != target else target[:1]
+            found = {(*ids[:-1],) for ids in subwords.target.encode([target, first + target[1:]])}
+            sizes = [len(key.split()), *map(len, found)]
+            # The forms in a state are as long as the longest.
+            if not 0 < min(sizes) <= max(sizes) <= 20:
+                raise UserError(
+                    f"{file}: {source!r}, {target!r}; expected source<TAB>target, 1 to 20 subwords."
+                )
+            forms[key] = forms.get(key, set()) | found
+        self._bonus, self._longest = bonus, max(len(key.split()) for key in forms)
+        self._hashes = tf.strings.to_hash_bucket_fast([*forms], 2**63 - 1)
+        self._forms = tf.ragged.constant([*map(list, forms.values())], tf.int32).to_tensor(-1)
+
+    def _words(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the words of texts with single blanks between them, from [batch, length] ids."""
+        text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=1)
+        text = tf.strings.regex_replace(text, _ALONE, r" \0 ")
+        return tf.strings.strip(tf.strings.regex_replace(text, r"\s+", " "))
+
+    def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> _State:
+        """Finds the terms of each sentence; see `Grammar`."""
+        words, sizes = tf.strings.split(self._words(source)), range(1, self._longest + 1)
+        texts = tf.strings.ngrams(words, [*sizes], separator=" ").to_tensor()
+        # A term in lower case is found in any case.
+        texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])
+        hashes = tf.strings.to_hash_bucket_fast(texts, 2**63 - 1)[..., None]
+        left = tf.math.count_nonzero(tf.reduce_any(hashes == self._hashes, 0), 1, dtype=tf.int32)
+        most = tf.reduce_max(tf.reduce_sum(tf.sign(left), 1))
+        left, rows = tf.math.top_k(left, tf.maximum(most, 1))
+        forms = tf.repeat(tf.gather(self._forms, rows)[:, None], beam_size, 1)
+        left = tf.repeat(left[:, None], beam_size, 1)
+        longest = tf.reduce_max(tf.math.count_nonzero(forms >= 0, 4, dtype=tf.int32), 3)
+        return forms, tf.zeros_like(forms, tf.bool), left, tf.reduce_sum(left * longest, 2)
+
+    def gain(self, state: _State) -> tf.Tensor:
+        """Returns the most nats that are given back, from the state before the first id."""
+        return self._bonus * tf.cast(tf.reduce_max(state[3]), tf.float32)
+
+    def after(self, state: _State, ids: tf.Tensor) -> _State:
+        """Returns the state after one more id of every hypothesis; see `Grammar`."""
+        begun, left, _, given = (part[:, :, 0] for part in _advance(state, ids[..., None]))
+        return state[0], begun, left, tf.where(ids == PAD_ID, state[3], given)
+
+    def rescored(self, log_p: tf.Tensor, state: _State) -> tf.Tensor:
+        """Adds to the log-probabilities of all ids, [batch, beam, vocab]."""
+        batch, beam, vocab = tf.unstack(tf.shape(log_p))
+        ids = tf.maximum(tf.reshape(state[0], [batch, beam, -1]), PAD_ID)
+        *_, whole, given = (self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids))
+        flat = tf.reshape(log_p - self._bonus * tf.cast(state[3], tf.float32)[..., None], [-1])
+        places = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
+        # The same value twice for an id that comes twice.
+        new = tf.gather(flat, places) + whole + given
+        flat = tf.tensor_scatter_nd_update(flat, places[..., None], new)
+        return tf.ensure_shape(tf.reshape(flat, [batch, beam, vocab]), log_p.shape)
+
+
+def _advance(state: _State, ids: tf.Tensor) -> _State:
+    """Extends each hypothesis by some ids, one at a time, [batch, beam, ids].
+
+    Returns:
+        the second and third part of the state, with an axis of ids after that of the beam; and the
+        subwords of terms that are now whole, and of the longest begun, [batch, beam, ids] int32.
+    """
+    forms, begun, left = state[0], state[1], state[2][:, :, None]
+    begun = tf.pad(begun[..., :-1], [[0, 0]] * 4 + [[1, 0]], constant_values=True)[:, :, None]
+    begun &= ids[..., None, None, None] == forms[:, :, None]
+    lengths = tf.where(begun, tf.range(1, tf.shape(forms)[4] + 1), 0)
+    whole = tf.math.count_nonzero(forms >= 0, 4, keepdims=True, dtype=tf.int32)[:, :, None]
+    ended = tf.reduce_max(tf.where(lengths == whole, lengths, 0), [4, 5]) * tf.sign(left)
+    left -= tf.sign(ended)
+    longest = tf.reduce_max(tf.where(lengths < whole, lengths, 0), [4, 5]) * tf.sign(left)
+    return begun, left, tf.reduce_sum(ended, 3), tf.reduce_max(longest, 3)
