@@ -1,7 +1,7 @@
 """A glossary against all outputs there are, and in every search of a translator."""
 
 import itertools
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +9,14 @@ import tensorflow as tf
 
 from t2t_repro.decoding.grammar import GrammaticalModel
 from t2t_repro.decoding.search import DecodingConstraints
-from t2t_repro.decoding.settings import BeamSearch, MarianSearch, Sampling, glossary
+from t2t_repro.decoding.settings import (
+    BeamSearch,
+    MarianSearch,
+    Sampling,
+    TranslatorSettings,
+    glossary,
+)
+from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import SubwordPair, shared
@@ -19,7 +26,8 @@ from tests.decoding.test_grammar import Words
 from tests.decoding.test_translator import assert_same
 
 SPECIAL = ["<pad>", "</s>", "<unk>"]
-SOURCE, TARGET = [*SPECIAL, *"▁a a b ▁c ▁C .".split()], [*SPECIAL, *"▁x y ▁z ▁X".split()]
+SOURCE = [*SPECIAL, "▁a", "a", "b", "▁c", "▁C", "."]
+TARGET = [*SPECIAL, "▁x", "y", "▁z", "▁X"]
 TERMS = [("a", "x"), ("ab", "xy"), ("ab", "zy"), ("c c", "x z"), ("c", "zyy")]
 # Of each sentence, how often each source stands in it.
 SENTENCES = {
@@ -92,3 +100,66 @@ def test_a_wide_beam_finds_the_outputs_that_are_best_with_the_bonus(terms, alpha
         np.testing.assert_allclose(
             found.scores[row], [scores[one] for one in best], rtol=1e-4, atol=1e-5
         )
+
+
+@pytest.fixture(scope="module")
+def make(model, subwords):
+    """Makes a translator with a search, and terms from a file."""
+
+    def make(search, file=None, bonus=30.0, models=(model,)):
+        made = file and partial(glossary, file=file, bonus=bonus)
+        settings = TranslatorSettings(search, 8, 24, grammar=made)
+        return Translator(models, shared(subwords), settings)
+
+    return make
+
+
+LINES = ["The red bird sees a RED bird", "a tree", "", "the stone, and the cloud"]
+PAIRS = [("red bird", "blue river"), ("bird", "Cloud"), ("Tree", "house"), ("stone", "stone a")]
+# With a bonus that the model cannot resist. "Tree" is not in the sentences in this case.
+WANTED = [["lue river", "Cloud"], [], [], ["stone a"]]
+
+
+@pytest.mark.parametrize("search", [BeamSearch(1), MarianSearch(3), Sampling(4)])
+def test_every_search_writes_the_terms_of_a_sentence(make, terms, search):
+    translator = make(search, terms(PAIRS))
+    found = translator.translate(LINES, search.beam_size)
+    for (best, *_), wanted in zip(found, WANTED, strict=True):
+        assert all(term in best.text for term in wanted)
+    for line, expected in zip(LINES, found, strict=True):
+        assert_same(translator.translate([line], search.beam_size), [expected])
+
+
+def test_terms_count_with_ensembles_prefixes_and_shortlists(make, terms, model, subwords):
+    plain, file = make(BeamSearch(4)).translate(LINES), terms(PAIRS)
+    translator = make(BeamSearch(4), file, models=(model, model))
+    found = translator.translate(LINES, prefixes=["a blue river", "", "", "a"])
+    # What the prefix has already is not wanted again.
+    assert [best.text.count("lue river") for best, *_ in found] == [1, 0, 0, 0]
+    assert found[0][0].text.startswith("a blue river")
+    assert ["Cloud" in one[0][0].text for one in (found, plain)] == [True, False]
+    assert_same(found[1:2], plain[1:2])
+    lists = ShortlistFile(*(np.zeros([size], np.int32) for size in (model.vocab_size + 1, 0, 0)))
+    settings = translator.settings
+    short = Translator([model], shared(subwords), settings, lists)
+    assert_same(short.translate(LINES), translator.translate(LINES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffred bird\tblue river\r\ntree\ta cloud\tnote\r\n",
+        'location,source,target,fuzzy\n,Red bird,,\n,"red bird","blue river",\n',
+    ],
+)
+def test_terms_are_read_from_lines_with_tabs_and_from_csv(make, terms, text):
+    found = make(BeamSearch(1), terms((), text)).translate(LINES[:1])
+    assert "lue river" in found[0][0].text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "bird", "bird\t", "\tbird", "a\ta\n\nbird\n", "source,target\n", "a\t" + "a " * 21]
+)
+def test_what_is_no_term_is_a_mistake(make, terms, text):
+    with pytest.raises(UserError, match=r"terms\.tsv"):
+        make(BeamSearch(1), terms((), text) if text else terms(()))
