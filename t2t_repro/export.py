@@ -62,7 +62,7 @@ def main() -> None:
     precision = "mixed_bfloat16" if weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
     if translator.settings.grammar and FLAGS.format != "saved_model":
-        logging.warning("Translator.grammar is left out: only a SavedModel follows it")
+        logging.warning("grammar or glossary is left out: only a SavedModel follows it")
     if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: exported models return the search's order")
     export_dir = Path(FLAGS.export_dir)

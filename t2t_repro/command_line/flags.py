@@ -189,6 +189,7 @@ def decoding_settings(
         "the weights": list(map(weights_hash, weights)),
         "the subwords": translator.subwords.checksum(),
         "--gin_param": gin.config_str(),
+        "--glossary": FLAGS.glossary and Path(FLAGS.glossary).read_bytes().hex(),
         **{f"--{name}": FLAGS[name].value for name in flag_names},
     }
 

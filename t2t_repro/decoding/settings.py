@@ -278,4 +278,4 @@ CONFIGURABLES: tuple[Callable[..., Any], ...] = (
     wu_penalty, power_penalty, mean_probability, sum_log_probabilities, tree_grammar,
     MinimumBayesRisk, sentence_chrf, sentence_bleu,
 )  # fmt: skip
-"""All that gin binds of decoding: what a model directory's config.gin may bind."""
+"""What a model directory's config.gin may bind. Not `glossary`: it would read a file."""
