@@ -183,7 +183,7 @@ def tree_grammar(
 
 
 @configurable("Glossary", denylist=["subwords"])
-def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> Grammar:
+def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> Any:
     """Makes a `Glossary` of soft terms: --glossary, or `Translator.grammar = @Glossary`.
 
     Args:

@@ -2,6 +2,7 @@
 
 import itertools
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def bonus_of(written, counts):
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_a_wide_beam_finds_the_outputs_that_are_best_with_the_bonus(terms, alpha):
     batch, depth, beam = len(COUNTS), 5, 300
-    grammar = Glossary(SubwordPair(Letters(SOURCE), Letters(TARGET)), terms(TERMS), 0.8)
+    grammar: Any = Glossary(SubwordPair(Letters(SOURCE), Letters(TARGET)), terms(TERMS), 0.8)
     sources = tf.ragged.constant(Letters(SOURCE).encode(COUNTS)).to_tensor(PAD_ID)
     tables, limits = random_tables(5, batch, len(TARGET), depth), tf.fill([batch], depth)
     state = grammar.begin(sources, limits, beam)
@@ -78,7 +79,7 @@ def test_a_wide_beam_finds_the_outputs_that_are_best_with_the_bonus(terms, alpha
         for output in map("".join, outputs):
             log_p = log_prob_of(tables[row], [*map(int, output), EOS_ID])
             scores[output] = (log_p + bonus_of(output, counts)) / ((6 + len(output)) / 6) ** alpha
-        best = sorted(scores, key=scores.get, reverse=True)[:3]
+        best = sorted(scores, key=lambda output: -scores[output])[:3]
         ours = ["".join(str(one) for one in ids if one > UNK_ID) for ids in found.ids.numpy()[row]]
         assert ours == best
         np.testing.assert_allclose(found.scores[row], [scores[one] for one in best], rtol=1e-4)
@@ -90,7 +91,7 @@ def make(model, subwords):
 
     def make(search, file=None, models=(model,), lists=None):
         # With a bonus that the model cannot resist.
-        grammar = file and partial(Glossary, file=file, bonus=30.0)
+        grammar: Any = file and partial(Glossary, file=file, bonus=30.0)
         settings = TranslatorSettings(search, 8, 24, grammar=grammar)
         return Translator(models, shared(subwords), settings, lists)
 
@@ -121,7 +122,8 @@ def test_terms_count_with_ensembles_prefixes_and_shortlists(make, terms, model):
     assert [best.text.count("lue river") for best, *_ in found] == [1, 0, 0, 0]
     assert ["Cloud" in one[0][0].text for one in (found, plain)] == [True, False]
     assert_same(found[1:2], plain[1:2])
-    lists = ShortlistFile(*(np.zeros([size], np.int32) for size in (model.vocab_size + 1, 0, 0)))
+    none = np.zeros([0], np.int32)
+    lists = ShortlistFile(np.zeros([model.vocab_size + 1], np.int64), none, none)
     short = make(BeamSearch(4), file, lists=lists)
     assert_same(short.translate(LINES), translator.translate(LINES))
 
