@@ -42,7 +42,8 @@ def main() -> None:
         return {"output": list(map(line_of, scores))}
 
     settings = partial(shared.decoding_settings, translator, checkpoint, ["tokens"])
-    text_lines.work_in_blocks("score", inputs, {"output": FLAGS.output}, settings, work, total)
+    blocks, outputs = text_lines.read_blocks(inputs), {"output": FLAGS.output}
+    text_lines.work_in_blocks("score", blocks, outputs, settings, work, total)
 
 
 def cli() -> None:

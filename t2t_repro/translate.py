@@ -2,15 +2,17 @@
 
 N lines in, N lines out, read, translated and written block by block. Without --input it reads
 standard input; at a terminal, without --output, it asks for sentences. With --output it can be
-killed at any time: the same command goes on.
+killed at any time: the same command goes on. --file=messages.po fills what is untranslated there.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from absl import flags
+from absl import flags, logging
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line import text_lines
@@ -18,7 +20,10 @@ from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import Block, Outputs
 from t2t_repro.decoding.search import log_cut
 from t2t_repro.decoding.sentences import translate_split
+from t2t_repro.documents import po, running_text, xml
+from t2t_repro.documents.edits import filled, read_text, sound_text, without_key
 from t2t_repro.errors import UserError
+from t2t_repro.files import write_whole
 from t2t_repro.progress import Report
 
 if TYPE_CHECKING:
@@ -26,14 +31,28 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
+_FILLS = dict.fromkeys((".po", ".pot"), po.fill) | dict.fromkeys((".xlf", ".xliff"), xml.fill)
+_FILLS |= {
+    ".srt": running_text.fill_subtitles,
+    ".html": running_text.fill_html,
+    ".htm": running_text.fill_html,
+}
+_USED = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language"]
+_UNITS = 128
+"""Texts of a file in a block; a kill loses one block."""
+
 
 def main() -> None:
     """Runs the translation on its flags."""
+    FLAGS.split_sentences |= bool(FLAGS.file)
     shared.split_language()
     for flag in ("output", "alignments"):
         text_lines.check_output(flag)
     if FLAGS.alignments and not text_lines.file_path(FLAGS.output):
         raise UserError("--alignments without translations: give a file as --output too.")
+    if FLAGS.file:
+        _translate_file(Path(FLAGS.file))
+        return
     inputs = {"input": FLAGS.input} | ({"prefix": FLAGS.prefix} if FLAGS.prefix else {})
     total = text_lines.count_lines(inputs)
     checkpoint = shared.find_checkpoint()
@@ -48,10 +67,41 @@ def main() -> None:
     outputs = {"output": FLAGS.output}
     if FLAGS.alignments:
         outputs["alignments"] = FLAGS.alignments
-    used = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language"]
-    settings = partial(shared.decoding_settings, translator, checkpoint, used)
+    settings = partial(shared.decoding_settings, translator, checkpoint, _USED)
     work = partial(_translate, translator)
-    text_lines.work_in_blocks("translate", inputs, outputs, settings, work, total)
+    blocks = text_lines.read_blocks(inputs)
+    text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total)
+
+
+def _translate_file(path: Path) -> None:
+    """Fills what is untranslated in a file; what the model breaks stays untranslated."""
+    fill = _FILLS.get(path.suffix.lower())
+    if not fill or FLAGS.input or not text_lines.file_path(FLAGS.output):
+        raise UserError(f"--file={path}: expected {', '.join(_FILLS)}, and --output, no --input.")
+    content, encoding = read_text(path)
+    sources: dict[str, str] = {}
+    units = len([*fill(path, content, lambda source: sources.setdefault(source, ""))])
+    lines = [*sources]
+    checkpoint = shared.find_checkpoint()
+    translator = shared.load_translator(checkpoint)
+
+    def work(block: Block, report: Report) -> Outputs:
+        own = block.texts["input"]
+        found = translate_split(translator, [*map(without_key, own)], FLAGS.source_language, report)
+        return {"output": [*map(sound_text, own, found, repeat(encoding))]}
+
+    def write(found: Iterable[str], output: str | None) -> None:
+        edits = [*fill(path, content, dict(zip(lines, found, strict=True)).__getitem__)]
+        whole = filled(content, chain.from_iterable(edits))
+        write_whole(Path(FLAGS.output), whole.encode(encoding))
+        left = edits.count([])
+        logging.info(f"{output}: {units - left} filled, {left} left: the model broke them")
+
+    starts = range(0, len(lines), _UNITS)
+    blocks = (Block(start + 1, {"input": lines[start : start + _UNITS]}) for start in starts)
+    settings = partial(shared.decoding_settings, translator, checkpoint, _USED)
+    outputs, total = {"output": FLAGS.output}, len(lines)
+    text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total, write)
 
 
 def _translate(translator: "Translator", block: Block, report: Report = None) -> Outputs:
@@ -81,6 +131,7 @@ def cli() -> None:
     shared.define_ensemble()
     shared.define_split()
     shared.define_path("input", "A text file, plain, .gz, .xz or .bz2; standard input by default.")
+    shared.define_path("file", "A .po, .xliff, .srt or .html file, to fill what is untranslated.")
     shared.define_path("prefix", "A text file: the beginning of each translation; can be blank.")
     shared.define_path("output", "A text file; standard output by default.")
     shared.define_path("alignments", "A file for the word alignments, in Pharaoh's format.")

@@ -20,6 +20,7 @@ FLOORS = [
     {"model", "text"},
     {"data", "runs"},
     {"decoding", "evaluation", "attention"},
+    {"documents"},
     {"training", "formats", "parsing", "serving", "command_line"},
     {"experiment"},
 ]

@@ -22,7 +22,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, naming, whole_file
 from t2t_repro.progress import Progress, Report
 
-_INPUTS = {"input", "prefix", "source", "target", "reference", "translations", "baseline"}
+_INPUTS = {"input", "file", "prefix", "source", "target", "reference", "translations", "baseline"}
 _OUTPUTS = {"output", "alignments"}
 """The flags that name a text file; "-" is standard input or output."""
 
@@ -164,27 +164,28 @@ Outputs = Mapping[str, Sequence[str]]
 
 def work_in_blocks(
     stage: str,
-    inputs: Mapping[str, str | None],
+    blocks: Iterator[Block],
     outputs: Mapping[str, str | None],
     settings: Callable[[], Mapping[str, Any]],
     work: Callable[[Block, Report], Outputs],
     total: int | None = None,
+    write: Callable[[Iterable[str], str | None], None] = write_output,
 ) -> None:
-    """Reads inputs, works on their blocks, and writes outputs.
+    """Works on blocks, and writes outputs.
 
     Args:
         stage: for the progress, e.g. "translate".
-        inputs: paths of texts that belong together line by line, by flag; see `stream_input`.
+        blocks: of `read_blocks`.
         outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
         settings: returns all but the inputs that determines the outputs, by the names that errors
             give them; called if there is an output file.
         work: computes the outputs of a block, and may report on the way.
         total: number of lines, if known; see `count_lines`.
+        write: writes the lines of an output to its path.
 
     Raises:
         UserError: an input is unusable, or the partial file belongs to another command.
     """
-    blocks = read_blocks(inputs)
     if not (output := file_path(outputs["output"])):
         with Progress(stage, 0, total, "lines") as progress:
             for block in blocks:
@@ -203,7 +204,7 @@ def work_in_blocks(
                 report(1.0)
         # --output last: once it exists, so do the others.
         for flag, place in reversed([*outputs.items()]):
-            write_output(partial.lines(flag), place)
+            write(partial.lines(flag), place)
         partial.path.unlink(missing_ok=True)
 
 
@@ -261,9 +262,12 @@ class _PartialFile:
 
 
 def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
-    """Yields the blocks of inputs that belong together line by line; see `work_in_blocks`.
+    """Yields the blocks of inputs that belong together line by line.
 
     Where a block ends depends on the lines alone.
+
+    Args:
+        inputs: paths by flag; see `stream_input`.
     """
     rows = zip_longest(*(stream_input(path, flag) for flag, path in inputs.items()))
     first = 1
@@ -292,7 +296,7 @@ def count_lines(inputs: Mapping[str, str | None]) -> int | None:
     """Counts the lines of all files, before hours of work.
 
     Args:
-        inputs: see `work_in_blocks`.
+        inputs: see `read_blocks`.
 
     Returns:
         their number, or None if no input is a file.

@@ -15,8 +15,8 @@ from babel import Locale
 from t2t_repro.config.values import short
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import find_aligner, find_long, translate_sentences
+from t2t_repro.documents.html import Piece, html_of, split_html
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.serving.html import Piece, html_of, split_html
 from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code, usual_codes
 from t2t_repro.serving.predict import Columns, check_texts, read_json
 

@@ -36,7 +36,7 @@ def upper(block, report=None):
 
 def write(work=upper, settings=SETTINGS, source="in"):
     outputs = {"output": "out", "more": "more"}
-    work_in_blocks("upper", {"input": source}, outputs, lambda: settings, work)
+    work_in_blocks("upper", read_blocks({"input": source}), outputs, lambda: settings, work)
 
 
 def stopped_after(blocks):
@@ -92,7 +92,9 @@ def test_an_output_is_compressed_as_its_name_says_also_after_a_stop(folder):
         outputs = {"output": f"out{suffix}", "more": "more"}
         for work in (stopped_after(2), upper):
             with suppress(KeyboardInterrupt):
-                work_in_blocks("upper", {"input": "in"}, outputs, lambda: SETTINGS, work)
+                work_in_blocks(
+                    "upper", read_blocks({"input": "in"}), outputs, lambda: SETTINGS, work
+                )
         with opened(f"out{suffix}", "rt", encoding="utf-8", newline="\n") as file:
             assert [line.rstrip("\n") for line in file] == [x.strip("\r").upper() for x in LINES]
 
@@ -151,7 +153,7 @@ def test_unequal_inputs_are_refused_before_the_work(folder, monkeypatch):
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BufferedReader(BytesIO(b"1\n2\n3\n"))))
     inputs["input"] = None
     with pytest.raises(UserError, match="--prefix=b has 2 lines"):
-        work_in_blocks("", inputs, {"output": None}, dict, lambda *_: {"output": []})
+        work_in_blocks("", read_blocks(inputs), {"output": None}, dict, lambda *_: {"output": []})
 
 
 @pytest.mark.parametrize("output", [None, "out"])
@@ -165,7 +167,7 @@ def test_the_progress_counts_within_a_block(folder, monkeypatch, caplog, output)
             report(share)
         return {"output": block.texts["input"]}
 
-    work_in_blocks("work", {"input": "in"}, {"output": output}, dict, work)
+    work_in_blocks("work", read_blocks({"input": "in"}), {"output": output}, dict, work)
     counts = [int(line.split()[1]) for line in caplog.messages]
     assert sorted({*counts}) == [*range(1, len(LINES)), len(LINES)]
     assert counts == sorted(counts)

@@ -11,7 +11,7 @@ from t2t_repro.decoding.markup import elements, lower
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentences import find_aligner, translate_sentences
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.serving.html import html_of, split_html
+from t2t_repro.documents.html import html_of, split_html
 from t2t_repro.text.subword_model import shared
 
 WORDS = ["tree", "a", "Go.", "(so)", "Yes:", "%s", "5", "un-do", '"x"', "it! On", "é&amp;", "你好"]

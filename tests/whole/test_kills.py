@@ -1,4 +1,4 @@
-"""A trainer that is killed (SIGKILL) ends as if nothing had happened."""
+"""A trainer and a translation that are killed (SIGKILL) end as if nothing had happened."""
 
 import os
 import random
@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.processes import CHECKOUT, assert_only_our_lines
-from tests.whole.runs import DATA, GIN, write_task
+from tests.whole.runs import DATA, GIN, lines_of, write_lines, write_task
 
 pytestmark = pytest.mark.slow
 
@@ -80,3 +80,20 @@ def test_a_trainer_killed_three_times_ends_with_the_same_bits(folder):
     )
     for name in one.get_variable_to_shape_map():
         np.testing.assert_array_equal(one.get_tensor(name), other.get_tensor(name))
+
+
+@pytest.mark.parametrize("arguments", [["--input=in", "--split_sentences"], ["--file=in.srt"]])
+def test_a_killed_translation_goes_on(folder, arguments):
+    lines = [f"{number} ant bee. Cat." for number in range(10_000)]
+    write_lines(folder / "in", lines)
+    write_lines(folder / "in.srt", [one for line in lines for one in (line, "")])
+    arguments = ["--model_dir=whole", *arguments]
+    assert ended(start(folder, "translate", *arguments, "--output=expected")) == 0
+    killed = start(folder, "translate", *arguments, "--output=out")
+    kill_after(killed, (folder / "out.partial").exists, 0.1)
+    assert (folder / "out.partial").exists()
+    other = [*arguments, "--output=out", "--source_language=de"]
+    assert ended(start(folder, "translate", *other)) == 2
+    assert ended(start(folder, "translate", *arguments, "--output=out")) == 0
+    assert lines_of(folder / "out") == lines_of(folder / "expected")
+    assert not (folder / "out.partial").exists()

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from t2t_repro.serving.html import html_of, split_html
+from t2t_repro.documents.html import html_of, split_html
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Translators' files: read as pairs of texts, and filled where they are untranslated."""

@@ -1,0 +1,96 @@
+"""What filling a file is: its text, the edits that put translations in, and what they have to keep.
+
+A format is a function `fill(path, text, translate)`. It asks for the translation of each text, and
+yields the edits of each unit; none if a translation is "", or would not be what the format asks
+for. The first time, `translate` only collects the texts.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from t2t_repro.decoding.kept import kept, masked
+from t2t_repro.decoding.search import Translation
+from t2t_repro.errors import UserError, reason_of
+
+Edit = tuple[int, int, str]
+"""Start and end of what is replaced, and the new text."""
+
+Sides = list[tuple[str, str]]
+"""The texts of a unit, each with the code of its language."""
+
+Translate = Callable[[str], str]
+
+_ENCODING = re.compile(rb"""(?:charset=["']?|<\?xml[^>]*encoding=["'])(?!CHARSET)([\w-]+)""")
+
+# The mark of a shortcut key: _File, E&xit, ~View; not of max_size, AT&T and ~/notes.
+_KEY = re.compile(r"""(?x)(?<![\w&~\\./-])
+    (?:(?:[A-ZÀ-Þ][^\W\d_]*|[^\W\d_]+(?!_))(?=.[a-zß-ÿ]))?([&_~])[^\W\d_]""")
+_MARK = re.compile(r"[&_~][^\W\d_]")
+
+# What C's formats take as an argument, in its order.
+_ARGUMENT = re.compile(r"%[-+#0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]")
+
+CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def read_text(path: Path) -> tuple[str, str]:
+    """Reads a file, and returns its text, and the encoding that it names, by default UTF-8.
+
+    Raises:
+        UserError: it cannot be read, or is in another encoding.
+    """
+    encoding, content = "utf-8", b""
+    try:
+        content = path.read_bytes()
+        if found := _ENCODING.search(content[:4096]):
+            encoding = found[1].decode()
+        return content.decode(encoding), encoding
+    except (OSError, UnicodeDecodeError, LookupError) as error:
+        line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        reason = f"{reason_of(error)}; expected a file in {encoding}"
+        raise UserError(f"cannot read {path}, line {line}: {reason}.") from error
+
+
+def filled(text: str, edits: Iterable[Edit]) -> str:
+    """Returns a text with edits that do not overlap."""
+    parts, place = [], 0
+    for start, end, new in sorted(edits):
+        parts += [text[place:start], new]
+        place = end
+    return "".join([*parts, text[place:]])
+
+
+def without_key(text: str) -> str:
+    """Returns a text without the mark of its shortcut key."""
+    place = _key(text)
+    return text if place is None else text[:place] + text[place + 1 :]
+
+
+def sound_text(source: str, translation: Translation, encoding: str) -> str:
+    """Returns a translation, made without the source's key, with the key; "" if it is broken.
+
+    So it is if the encoding has not its characters. The key is marked before the same letter, at
+    the start of a word, or the first letter.
+    """
+    text, own, place = translation.text, kept(source), _key(source)
+    # Where the model does not keep it, `translate_sentences` returns the source.
+    is_source = text == without_key(source) and any(map(str.isalpha, masked(text, " ")))
+    is_cut = translation.truncated or not translation.finished
+    is_other = kept(text) != own or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
+    if is_cut or is_other or (own and is_source) or CONTROL.search(source):
+        return ""
+    if place is None:
+        return text
+    shown = masked(text, " ")
+    found = re.search(rf"(?i)\b{source[place + 1]}", shown) or re.search(r"[^\W\d_]", shown)
+    marked = f"{text[: found.start()]}{source[place]}{text[found.start() :]}" if found else ""
+    return marked if without_key(marked) == text else ""
+
+
+def _key(text: str) -> int | None:
+    """Returns the place of the mark of a shortcut key; None without one, and with several."""
+    # Few texts have any, and masking takes long.
+    shown = masked(text, " ") if _MARK.search(text) else ""
+    places = [found.start(1) for found in _KEY.finditer(shown)]
+    return places[0] if len(places) == 1 and text.count(text[places[0]]) == 1 else None

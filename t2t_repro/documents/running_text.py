@@ -1,0 +1,34 @@
+"""Subtitles (.srt) and HTML: all of their text is translated; times and markup stay."""
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_repro.documents.edits import Edit, Translate
+from t2t_repro.documents.html import html_of, split_html
+
+# The lines of a cue without its number and times. One with a dash in front is another speaker's.
+_SPEECH = re.compile(r"(?m)^(?!\ufeff?\d+\s*$|.*-->).*\S(?:[ \t\r]*\n(?![ \t]*[-–—]|.*-->).*\S)*")
+
+
+def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
+    """Yields the edit of what each speaker of each cue says: one text, wrapped again."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    for speech in _SPEECH.finditer(text):
+        new = translate(" ".join(speech[0].split()))
+        # Players show 42 characters; tags are not divided.
+        width = max(42, *map(len, speech[0].splitlines()))
+        new = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), new)
+        lines = textwrap.wrap(new, width, break_long_words=False, break_on_hyphens=False)
+        yield [(*speech.span(), newline.join(lines).replace("\0", " "))] if new else []
+
+
+def fill_html(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
+    """Yields the edit of each piece of text; see `split_html`."""
+    place = 0
+    for piece, words in split_html(text):
+        place += len(piece)
+        if words:
+            new = html_of(translate(words), piece)
+            yield [(place - len(piece), place, new)] if new else []

@@ -1,0 +1,144 @@
+"""TMX and XLIFF as streams of elements; how translations are written into XLIFF 1.2 and 2.0."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from html import escape, unescape
+from itertools import islice
+from pathlib import Path
+from xml.etree.ElementTree import Element, ParseError, iterparse
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from t2t_repro.data.line_files import COMPRESSED
+from t2t_repro.documents.edits import Edit, Sides, Translate
+from t2t_repro.errors import UserError
+
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_UNITS = {"tu", "trans-unit", "segment", "unit", "group", "file"}
+_CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
+"""Inline elements whose content is no text."""
+
+_ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
+# In both versions the target follows the source. Comments and what stays untranslated are skipped.
+_UNIT = re.compile(rf"""(?sx)<!--.*?-->
+    |<(?P<fixed>[\w.:-]*(?:unit|group))\b(?=[^>]*\stranslate=.no\b).*?</(?P=fixed)>
+    |(?P<unit><(?P<p>(?:[\w.-]+:)?)(?P<kind>trans-unit|segment)\b{_ATTRIBUTES})>
+    (?P<gap>\s*)<(?P=p)source\b{_ATTRIBUTES}>(?P<source>.*?)</(?P=p)source>
+    (?:\s*<(?P=p)seg-source\b.*?</(?P=p)seg-source>)?(?:\s*(?P<target>
+    <(?P=p)target\b(?P<attributes>{_ATTRIBUTES})(?:/>|>(?P<old>.*?)</(?P=p)target>)))?""")
+_INLINE = re.compile(rf"""(?sx)(?P<code><(?P<name>bpt|ept|it|ph)\b{_ATTRIBUTES}>.*?</(?P=name)>)
+    |<{_ATTRIBUTES}/?>""")
+_STATE = re.compile(r"""\s+(?:state(?:-qualifier)?|subState)\s*=\s*["']([^"']*)["']""")
+_UNSURE = re.compile("no$|new|initial|needs-")
+"""Attributes of XLIFF's units that are not translated yet, or not for certain."""
+
+
+def elements(path: Path) -> Iterator[tuple[str, Element]]:
+    """Yields the elements of a file as iterparse does, at their start and at their end.
+
+    Raises:
+        UserError: it is not well-formed, or declares entities.
+    """
+    with COMPRESSED.get(path.suffix, open)(path, "rb") as file:
+        # Before the first element; null bytes are UTF-16's.
+        start = file.read(2**16).replace(b"\0", b"")
+        if re.match(rb"(?s)(?:<!--(?:.*?-->|.*+)|[^<]|<[!?](?!ENTITY))*+<!E", start):
+            raise UserError(f"{path} declares entities, expected none: write their texts.")
+        file.seek(0)
+        try:
+            yield from iterparse(file, ("start", "end"))
+        except ParseError as error:
+            file.seek(0)
+            line = next(islice(file, error.position[0] - 1, None), b"")
+            found = re.search(rb"[\1-\x08\x0b\x0c\x0e-\x1f]", line)
+            reason = f"the control character 0x{found[0].hex()}; {error}" if found else error
+            raise UserError(f"{path}: {reason}; expected XML: correct that line.") from error
+
+
+def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
+    """Yields the units of TMX or XLIFF, or why one is skipped; memory does not grow.
+
+    Args:
+        path: of the file.
+        languages: those of its two sides where XLIFF does not name them.
+
+    Raises:
+        UserError: see `elements`.
+    """
+    parents: list[Element] = []
+    sides: Sides = []
+    text = ""
+    for event, element in elements(path):
+        if event == "start":
+            parents.append(element)
+            if element.tag.endswith(("xliff", "file")):
+                get = element.get
+                source = get("srcLang") or get("source-language") or languages[0]
+                languages = source, get("trgLang") or get("target-language") or languages[1]
+            continue
+        parents.pop()
+        name = element.tag.rpartition("}")[2]
+        if name == "seg":
+            text = "".join(element.itertext())
+        elif name == "tuv":
+            sides.append((element.get(_LANGUAGE) or element.get("lang") or "?", text))
+            text = ""
+        elif name == "tu":
+            yield sides
+            sides = []
+        elif name in _CODES:
+            # Not clear(): what follows the element may be read already.
+            is_break = (element.get("ctype") or element.get("subType") or "").endswith("lb")
+            element.text = " " * is_break
+            del element[:]
+        elif name in ("trans-unit", "segment"):
+            own = [one for one in element if one.tag.rpartition("}")[2] in ("source", "target")]
+            states = [element.get("approved", ""), *(x.get("state", "") for x in [element, *own])]
+            texts = [*("".join(side.itertext()) for side in own), "", ""]
+            is_unsure = texts[1].strip() and any(map(_UNSURE.match, states))
+            yield "fuzzy" if is_unsure else [*zip(languages, texts, strict=False)]
+        if name in _UNITS and parents:
+            del parents[-1][:]
+
+
+def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
+    """Yields the edits of each unit without a target.
+
+    Inline elements are in the texts: those that hold code as <1/>, others as their tags.
+
+    Raises:
+        UserError: see `elements`.
+    """
+    for _ in elements(path):
+        pass
+    for unit in _UNIT.finditer(text):
+        is_segment = unit["kind"] == "segment"
+        if (unit["old"] or "").strip() or not (unit["source"] or "").strip():
+            continue
+        if not (inner := _translated(unit["source"], translate)):
+            yield []
+            continue
+        name, attributes = f"{unit['p']}target", _STATE.sub("", unit["attributes"] or "").rstrip()
+        state = "" if is_segment else ' state="needs-review-translation"'
+        new = f"<{name}{attributes}{state}>{inner}</{name}>"
+        place = unit.span("target") if unit["target"] else (unit.end(),) * 2
+        edits = [(*place, new if unit["target"] else unit["gap"] + new)]
+        if is_segment:
+            marked = f'{_STATE.sub("", unit["unit"])} state="initial" subState="t2t:needs-review"'
+            edits.append((*unit.span("unit"), marked))
+        yield edits
+
+
+def _translated(source: str, translate: Translate) -> str:
+    """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
+    tags = [found[0] for found in _INLINE.finditer(source)]
+    names = [f"<{n}/>" if tag.count("<") > 1 else tag for n, tag in enumerate(tags)]
+    of_tag = iter(names)
+    text = unescape(_INLINE.sub(lambda _: next(of_tag), source))
+    raw = dict(zip(names, tags, strict=True))
+    pieces = re.split("(<[^<>]*>)", translate(text))
+    inner = "".join(raw.get(piece) or escape(piece, quote=False) for piece in pieces)
+    with suppress(ExpatError):
+        ParserCreate().Parse(f"<x>{inner}</x>", True)
+        return inner if sorted(piece for piece in pieces if piece in raw) == sorted(names) else ""
+    return ""

@@ -1,0 +1,83 @@
+"""XLIFF: targets are added, all else stays, and what comes out is well-formed."""
+
+import pytest
+
+from t2t_repro.documents import xml
+from t2t_repro.errors import UserError
+from tests.documents.filling import both, fill_all
+
+OLD = '<xliff version="1.2"><!-- <trans-unit><source>t</source></trans-unit> -->\n{}\n</xliff>'
+NEW = '<xliff version="2.0"><file><unit id="1">\n{}\n</unit></file></xliff>'
+TARGET = '<target state="needs-review-translation">'
+
+
+@pytest.mark.parametrize(
+    ("around", "unit"),
+    [
+        (
+            OLD,
+            f'<trans-unit id="t">\n  <source>tree</source>«→\n  {TARGET}éöää</target>»\n  '
+            "<note>t</note></trans-unit>",
+        ),
+        (
+            OLD,
+            "<trans-unit><source>t &lt;g&gt; &amp;</source><target xml:lang='x'«/→ "
+            'state="needs-review-translation">é &lt;g&gt; &amp;</target»></trans-unit>',
+        ),
+        (
+            OLD,
+            '<trans-unit><source>a <g id="t">tree</g><ph id="2">&lt;t/></ph> <x id="3"/></source>'
+            f'«<target>→{TARGET}a <g id="t">éöää</g><ph id="2">&lt;t/></ph> <x id="3"/>»</target>'
+            "</trans-unit>",
+        ),
+        (
+            NEW,
+            '<segment id="t"«→ state="initial" subState="t2t:needs-review"»><source>tree '
+            '<pc id="1">t</pc></source>«→<target>éöää <pc id="1">é</pc></target>»</segment>',
+        ),
+        (NEW, '<segment state="final"><source>tree</source><target>B</target></segment>'),
+        (OLD, '<trans-unit translate="no"><source>tree</source></trans-unit>'),
+        (
+            OLD,
+            "<trans-unit><source>tree</source><target>B</target><alt-trans><source>t</source>"
+            "<target/></alt-trans></trans-unit>",
+        ),
+        (OLD, "<trans-unit><source> </source><target/></trans-unit>"),
+    ],
+)
+def test_a_unit_without_a_target_gets_one_and_all_else_stays(tmp_path, around, unit):
+    before, after = both(around.format(unit))
+    assert fill_all(xml.fill, before, tmp_path) == (after, 0)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        'a tree</g><g id="1">',
+        'a <g id="1">tree',
+        'a <g id="1">tree</g><g id="1">t</g>',
+        "a tree",
+        "a\x07",
+    ],
+)
+def test_a_unit_whose_tags_the_model_breaks_is_left(tmp_path, broken):
+    text = OLD.format('<trans-unit><source>a <g id="1">tree</g></source></trans-unit>')
+    assert fill_all(xml.fill, text, tmp_path, translate=lambda source: broken) == (text, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('<!DOCTYPE x [\n<!ENTITY a "b">]><x>&a;</x>', "entities"),
+        (
+            '<?xml version="1.0"?><!-- <x> --><!DOCTYPE x [<!ENTITY a SYSTEM "file:///x">]><x/>',
+            "entities",
+        ),
+        ("<x>\n<b>a\x07</b></x>", "0x07.*line 2"),
+        ("<x>\n<b></x>", "line 2"),
+        ("", "no element"),
+    ],
+)
+def test_what_is_no_xml_of_ours_is_named_with_its_line(tmp_path, text, message):
+    with pytest.raises(UserError, match=message):
+        fill_all(xml.fill, text, tmp_path)
