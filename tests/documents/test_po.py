@@ -49,7 +49,6 @@ def test_an_empty_entry_is_filled_and_all_else_stays(tmp_path, entry, newline):
     [
         ("at %s", "%d"),
         ("%s of %d trees", "%d of %s"),
-        ("the <b>tree</b>", "the <b>tree"),
         ("Save {name}", "Save"),
         ("_Save", "S_ave _it"),
         ("_Save", "..."),
