@@ -10,6 +10,7 @@ BABEL = "Babel>=2.14,<3"  # of gin/generated_corpus.py, and the names of languag
 PLOTS = "matplotlib>=3.8,<4"
 CTRANSLATE2 = "ctranslate2>=4.8,<5"
 ARRAY_RECORD = "array_record>=0.5"
+LITERT = "ai-edge-litert>=2.3,<2.4"
 
 
 def constant(file, name):
@@ -104,6 +105,8 @@ setup(
     extras_require={
         "serve": [SERVE, BABEL],
         "ctranslate2": [CTRANSLATE2, BABEL],
+        # Without TensorFlow: scripts/litert.sh.
+        "litert": [LITERT, SERVE, BABEL],
         "plots": [PLOTS],
         "quickstart": [BABEL],
         # Beyond Linux, where tensorflow-datasets brings it: data sets stored as ArrayRecords.
@@ -126,6 +129,7 @@ setup(
             PLOTS,
             BABEL,
             CTRANSLATE2,
+            LITERT,
             ARRAY_RECORD,
             SERVE,
         ],

@@ -8,6 +8,8 @@ tokens out, with SentencePiece's model. The engine is given beam and limits when
 --format=hugging_face is a `MarianMTModel` of transformers, with its tokenizer and a model card.
 --format=marian is a student as Firefox ships them: 8-bit weights, SentencePiece's models and the
 lexical shortlist, for engines in browsers and on phones.
+--format=litert is one file with the search in it, for `translate --litert`, which needs no
+TensorFlow, and for phones and browsers.
 """
 
 import re
@@ -31,6 +33,7 @@ _WEIGHTS = {
     "argos": ["float32", "int8"],
     "hugging_face": ["float32"],
     "marian": ["int8"],
+    "litert": ["int8", "float32"],
 }
 """The values of --weights that each format has, its default first."""
 
@@ -61,7 +64,7 @@ def main() -> None:
     checkpoint = shared.find_checkpoint()
     precision = "mixed_bfloat16" if weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
-    if translator.settings.grammar and FLAGS.format != "saved_model":
+    if translator.settings.grammar and FLAGS.format not in ("saved_model", "litert"):
         logging.warning("grammar or glossary is left out: only a SavedModel follows it")
     if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: exported models return the search's order")
@@ -82,6 +85,10 @@ def main() -> None:
 
         lines = islice(stream_input(FLAGS.calibration, "calibration"), _CALIBRATION_LINES)
         write_marian_model(translator, export_dir, [*lines])
+    elif FLAGS.format == "litert":
+        from t2t_repro.formats.litert import write_litert_model
+
+        write_litert_model(translator, weights, FLAGS.max_length, export_dir)
     elif languages and FLAGS.format == "argos":
         from t2t_repro.formats.ctranslate2.argos import write_argos_package
 
@@ -105,10 +112,12 @@ def cli() -> None:
     shared.define_trained_model()
     shared.define_path("export_dir", "The directory to write.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
-    meaning = "How weights are stored: float32 by default, int8 for Marian."
+    meaning = "How weights are stored: float32 by default, int8 for Marian and LiteRT."
     flags.DEFINE_enum("weights", None, _WEIGHTS["saved_model"], meaning)
     meaning = "For Marian: a file of source sentences, by which activations are rounded to 8 bits."
     shared.define_path("calibration", meaning)
+    most = "For LiteRT: the most subwords of a source, and of a translation."
+    flags.DEFINE_integer("max_length", 128, most, 2, 10_000)
     more = "One more signature of a SavedModel: from given prefixes, samples, or word alignments."
     flags.DEFINE_multi_enum("add_signature", [], ["prefix", "sample", "alignment"], more)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")

@@ -9,14 +9,23 @@ requests that it received.
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
+from t2t_repro.data.parallel import usable_cores
+from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.litert import LiteRTTranslator
 from t2t_repro.errors import UserError
 from t2t_repro.serving.predict import read_api_key
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
 
 FLAGS = flags.FLAGS
 
@@ -27,15 +36,31 @@ def main() -> None:
     from t2t_repro.serving.libretranslate import read_directions, read_pairs
 
     api_key = read_api_key()
-    texts, model_dirs = FLAGS.direction, FLAGS.model_dir
-    if len(texts) != len(model_dirs) and (texts or len(model_dirs) > 1):
+    is_litert, texts = shared.is_litert(), FLAGS.direction
+    paths = FLAGS.litert or FLAGS.model_dir
+    if len(texts) != len(paths) and (texts or len(paths) > 1):
         raise UserError(
-            f"--model_dir is given {len(model_dirs)} times, --direction {len(texts)} times; "
-            "expected one --direction for each --model_dir, in the same order."
+            f"--model_dir or --litert is given {len(paths)} times, --direction {len(texts)} times; "
+            "expected one --direction for each of them, in the same order."
         )
     for text in texts:
         read_pairs(text)
     _check_port()
+    engines: Sequence[Engine]
+    if is_litert:
+        engines, workers = [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
+    else:
+        engines, workers = _loaded(paths)
+    from t2t_repro.serving.server import Options, Server
+
+    directions = read_directions(texts, engines)
+    values = FLAGS.flag_values_dict() | {"api_key": api_key}
+    options = Options._make(values[name] for name in Options._fields)
+    asyncio.run(Server(engines[0], options, directions, workers).serve())
+
+
+def _loaded(model_dirs: Sequence[str]) -> tuple[list["Translator"], int]:
+    """Loads trained models, and returns how many threads are to call them."""
     checkpoints = list(map(shared.find_checkpoint, model_dirs))
     translators = []
     for model_dir, checkpoint in zip(model_dirs, checkpoints, strict=True):
@@ -48,12 +73,9 @@ def main() -> None:
         if translators[-1].aligns:
             translators[-1].align(["a"], ["a"])
     translators[0].translate(["a"], first=None)
-    from t2t_repro.serving.server import Options, Server
+    from t2t_repro.decoding.batch_plan import default_workers
 
-    directions = read_directions(texts, translators)
-    values = FLAGS.flag_values_dict() | {"api_key": api_key}
-    options = Options._make(values[name] for name in Options._fields)
-    asyncio.run(Server(translators[0], options, directions).serve())
+    return translators, default_workers()
 
 
 def _check_port() -> None:
@@ -72,8 +94,9 @@ def _check_port() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
     shared.define_paths(
-        "model_dir", "The model directory of a training run; several, with --direction.", True
+        "model_dir", "The model directory of a training run; several, with --direction."
     )
+    shared.define_litert(shared.define_paths)
     shared.define_loading()
     shared.define_split()
     direction = "As en-de,de-en: what the model translates; en-*: to all languages of its tags."

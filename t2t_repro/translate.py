@@ -6,11 +6,11 @@ killed at any time: the same command goes on. --file=messages.po fills what is u
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from absl import flags, logging
 
@@ -18,6 +18,8 @@ from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import Block, Outputs
+from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.litert import LiteRTTranslator
 from t2t_repro.decoding.search import log_cut
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.documents import po, running_text, xml
@@ -25,9 +27,6 @@ from t2t_repro.documents.edits import filled, read_text, sound_text, without_key
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.progress import Report
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.translator import Translator
 
 FLAGS = flags.FLAGS
 
@@ -46,6 +45,7 @@ def main() -> None:
     """Runs the translation on its flags."""
     FLAGS.split_sentences |= bool(FLAGS.file)
     shared.split_language()
+    shared.is_litert()
     for flag in ("output", "alignments"):
         text_lines.check_output(flag)
     if FLAGS.alignments and not text_lines.file_path(FLAGS.output):
@@ -55,11 +55,10 @@ def main() -> None:
         return
     inputs = {"input": FLAGS.input} | ({"prefix": FLAGS.prefix} if FLAGS.prefix else {})
     total = text_lines.count_lines(inputs)
-    checkpoint = shared.find_checkpoint()
-    translator = shared.load_translator(checkpoint)
+    engine, settings = _load_engine()
 
     def translated(lines: Sequence[str]) -> Sequence[str]:
-        return _translate(translator, Block(1, {"input": lines}))["output"]
+        return _translate(engine, Block(1, {"input": lines}))["output"]
 
     if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
         text_lines.converse(translated)
@@ -67,8 +66,7 @@ def main() -> None:
     outputs = {"output": FLAGS.output}
     if FLAGS.alignments:
         outputs["alignments"] = FLAGS.alignments
-    settings = partial(shared.decoding_settings, translator, checkpoint, _USED)
-    work = partial(_translate, translator)
+    work = partial(_translate, engine)
     blocks = text_lines.read_blocks(inputs)
     text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total)
 
@@ -82,12 +80,11 @@ def _translate_file(path: Path) -> None:
     sources: dict[str, str] = {}
     units = len([*fill(path, content, lambda source: sources.setdefault(source, ""))])
     lines = [*sources]
-    checkpoint = shared.find_checkpoint()
-    translator = shared.load_translator(checkpoint)
+    engine, settings = _load_engine()
 
     def work(block: Block, report: Report) -> Outputs:
         own = block.texts["input"]
-        found = translate_split(translator, [*map(without_key, own)], FLAGS.source_language, report)
+        found = translate_split(engine, [*map(without_key, own)], FLAGS.source_language, report)
         return {"output": [*map(sound_text, own, found, repeat(encoding))]}
 
     def write(found: Iterable[str], output: str | None) -> None:
@@ -99,35 +96,45 @@ def _translate_file(path: Path) -> None:
 
     starts = range(0, len(lines), _UNITS)
     blocks = (Block(start + 1, {"input": lines[start : start + _UNITS]}) for start in starts)
-    settings = partial(shared.decoding_settings, translator, checkpoint, _USED)
     outputs, total = {"output": FLAGS.output}, len(lines)
     text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total, write)
 
 
-def _translate(translator: "Translator", block: Block, report: Report = None) -> Outputs:
+def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
+    """Loads what translates; returns it, and what tells all that determines its output."""
+    if shared.is_litert():
+        engine = LiteRTTranslator(Path(FLAGS.litert))
+        return engine, partial(shared.litert_settings, engine.path, _USED)
+    checkpoint = shared.find_checkpoint()
+    translator = shared.load_translator(checkpoint)
+    return translator, partial(shared.decoding_settings, translator, checkpoint, _USED)
+
+
+def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
     if (language := shared.split_language()) is not None:
-        found = [[line] for line in translate_split(translator, sources, language, report)]
+        found = [[line] for line in translate_split(engine, sources, language, report)]
         log_cut([line for (line,) in found], block.first)
     else:
-        found = translator.translate(
+        found = engine.translate(
             sources, FLAGS.n_best, block.texts.get("prefix"), first=block.first, report=report
         )
     numbered = enumerate(found, block.first)
     lines = [
         line for number, some in numbered for line in text_lines.written(number, some, FLAGS.scores)
     ]
-    if not FLAGS.alignments:
+    if not (FLAGS.alignments and engine.align):
         return {"output": lines}
     by_line = zip(sources, found, strict=True)
     pairs = [(source, translation.text) for source, some in by_line for translation in some]
-    return {"output": lines, "alignments": translator.align(*zip(*pairs, strict=True))}
+    return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
 
 
 def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
-    shared.define_trained_model()
+    shared.define_trained_model(is_required=False)
+    shared.define_litert()
     shared.define_ensemble()
     shared.define_split()
     shared.define_path("input", "A text file, plain, .gz, .xz or .bz2; standard input by default.")

@@ -76,6 +76,11 @@ def define_import() -> None:
     flags.DEFINE_multi_string("import", [], text)
 
 
+def define_litert(define: Callable[[str, str], None] = define_path) -> None:
+    """Defines --litert, for the commands that can use an exported model."""
+    define("litert", "What export --format=litert wrote, for --model_dir; needs no TensorFlow.")
+
+
 def define_ensemble() -> None:
     """Defines --ensemble, for the commands that can use several models."""
     text = "Another model directory with the same subwords; can be given several times. The models "
@@ -97,10 +102,30 @@ def split_language() -> str | None:
     """
     if not FLAGS.split_sentences:
         return None
-    for name in {"n_best", "prefix", "alignments"} & {*FLAGS}:
-        if FLAGS[name].value != FLAGS[name].default:
-            raise UserError(f"--{name} and --split_sentences: expected only one of both.")
+    _check_alone("split_sentences", "n_best", "prefix", "alignments")
     return FLAGS.source_language
+
+
+def _check_alone(flag: str, *others: str) -> None:
+    """Checks that those of the other flags that the command has are not given."""
+    for name in {*others} & {*FLAGS}:
+        if FLAGS[name].value != FLAGS[name].default:
+            raise UserError(f"--{name} and --{flag}: expected only one of both.")
+
+
+def is_litert() -> bool:
+    """Tells whether --litert is given, in the place of --model_dir.
+
+    Raises:
+        UserError: neither is given, or another flag needs the model directory.
+    """
+    if FLAGS.litert:
+        of_directory = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
+        _check_alone("litert", *of_directory, "prefix", "alignments", "glossary")
+        check_extra("litert", "ai_edge_litert")
+    elif not FLAGS.model_dir:
+        raise UserError("--model_dir is missing: see --help.")
+    return bool(FLAGS.litert)
 
 
 def find_checkpoint(model_dir: str | None = None) -> str:
@@ -192,6 +217,12 @@ def decoding_settings(
         "--glossary": FLAGS.glossary and Path(FLAGS.glossary).read_bytes().hex(),
         **{f"--{name}": FLAGS[name].value for name in flag_names},
     }
+
+
+def litert_settings(model: Path, flag_names: Sequence[str]) -> Mapping[str, Any]:
+    """Returns what `decoding_settings` does, of an exported model's file."""
+    values = {f"--{name}": FLAGS[name].value for name in flag_names}
+    return {"--litert": [str(model), model.stat().st_mtime]} | values
 
 
 def check_new(flag: str, may_exist: bool = False) -> None:

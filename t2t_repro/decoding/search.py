@@ -55,6 +55,18 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
     log_lines(first, unfinished, "the translation is cut off at the limit of its length")
 
 
+def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
+    """Logs which sources are longer than those of the training; nothing without a first number."""
+    long = [index for index, of_line in enumerate(ids) if len(of_line) > trained_length]
+    if first is not None:
+        log_lines(
+            first,
+            long,
+            f"longer than the {trained_length} subwords of training, and may be translated in "
+            "part; --split_sentences translates sentence by sentence",
+        )
+
+
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
     """Logs the first numbers of the lines that a message is about, and how many more there are."""
     if indices:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from math import inf
-from typing import TYPE_CHECKING
+from typing import Any
 
 from t2t_repro.config.values import texts
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.kept import KEPT, TAG, WORDS, kept, masked
 from t2t_repro.decoding.markup import Align, elements, lift, translate_marked
 from t2t_repro.decoding.repetition import without_cycles
@@ -15,9 +15,6 @@ from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentence_split import SYMBOLS, split
 from t2t_repro.progress import Report
 from t2t_repro.text.tags import languages_in_front
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.translator import Translator
 
 # A sentence or a part of one, and what stays as it is after it: white space, addresses.
 SentencePart = tuple[str, str]
@@ -30,34 +27,35 @@ _TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"
 
 
 def translate_split(
-    translator: "Translator", lines: Sequence[str], language: str, report: Report = None
+    engine: Engine, lines: Sequence[str], language: str, report: Report = None
 ) -> list[Translation]:
-    """Translates lines sentence by sentence with a translator; see `translate_sentences`."""
+    """Translates lines sentence by sentence with an engine; see `translate_sentences`."""
 
     def translate(sentences: Sequence[str]) -> Iterator[Translation]:
-        return (best for best, *_ in translator.translate(sentences, first=None, report=report))
+        return (best for best, *_ in engine.translate(sentences, first=None, report=report))
 
-    long = partial(find_long, translator)
-    return translate_sentences(lines, language, translate, long, find_aligner(translator))
+    long = partial(find_long, engine)
+    return translate_sentences(lines, language, translate, long, find_aligner(engine))
 
 
-def find_long(translator: "Translator", sentences: Sequence[str], tag: str = "") -> set[str]:
+def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
     """Returns the sentences that are longer, with a tag, than those of the training."""
-    longest = min(translator.settings.trained_length or inf, translator.max_source_length)
+    longest = engine.trained_length
     # A subword has a byte or more, but for EOS and the mark of the first word.
     some = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
-    encoded = translator.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in some])
+    encoded = engine.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in some])
     return {text for text, ids in zip(some, encoded, strict=True) if len(ids) > longest}
 
 
-def find_aligner(translator: "Translator", tag: str = "") -> Align | None:
+def find_aligner(engine: Engine, tag: str = "") -> Align | None:
     """Returns what aligns sentences, with a tag, with their translations; None if nothing does."""
+    align_lines: Any = engine.align
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
-        for links in translator.align([f"{tag} {text}".strip() for text in sources], targets):
+        for links in align_lines([f"{tag} {text}".strip() for text in sources], targets):
             yield {int(b): int(a) - len(tag.split()) for a, b in re.findall(r"(\d+)-(\d+)", links)}
 
-    return align if getattr(translator, "aligns", False) else None
+    return align if getattr(engine, "aligns", False) else None
 
 
 def translate_sentences(

@@ -5,59 +5,11 @@ to some hundred ids of 32,000 (Schwenk et al. 2007; marian-dev, src/data/shortli
 Marian's, a sentence may have the ids of its own words alone, so a batch changes nothing.
 """
 
-import io
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
-
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
-from t2t_repro.files import write_whole
+from t2t_repro.decoding.shortlist_file import AMONG, MULTIPLE, ShortlistFile
 from t2t_repro.vocabulary import PAD_ID, UNK_ID
-
-_MULTIPLE, _AMONG = 8, 1024
-"""Marian fills lists up to a multiple of 8, with the first ids that they lack."""
-
-
-class ShortlistFile(NamedTuple):
-    """The content of shortlist.npz.
-
-    Attributes:
-        splits: [source ids + 1] int64, where the list of each source id begins and ends;
-            PAD's is empty.
-        ids: [all] int32, the lists of target ids.
-        always: [some] int32, target ids that every sentence may have; EOS is one.
-    """
-
-    splits: NDArray[np.int64]
-    ids: NDArray[np.int32]
-    always: NDArray[np.int32]
-
-    def of(self, source_id: int) -> NDArray[np.int32]:
-        """Returns the list of a source id."""
-        return self.ids[self.splits[source_id] : self.splits[source_id + 1]]
-
-    @classmethod
-    def of_lists(
-        cls, lists: Sequence[NDArray[np.integer]], always: NDArray[np.integer]
-    ) -> "ShortlistFile":
-        """Joins the lists of all source ids."""
-        ids = np.concatenate(lists).astype(np.int32)
-        return cls(np.cumsum([0, *map(len, lists)]), ids, always.astype(np.int32))
-
-    @classmethod
-    def read(cls, path: Path) -> "ShortlistFile":
-        """Reads the file of a model directory."""
-        with np.load(path, allow_pickle=False) as arrays:
-            return cls(*(arrays[name] for name in cls._fields))
-
-    def write(self, path: Path) -> None:
-        """Writes it into a model directory."""
-        content = io.BytesIO()
-        np.savez_compressed(content, **self._asdict())
-        write_whole(path, content.getvalue())
 
 
 class LexicalShortlist:
@@ -88,8 +40,8 @@ class LexicalShortlist:
         lists = tf.gather(self._lists, source).merge_dims(1, 2)
         nothing = tf.zeros([tf.shape(source)[0], 1], tf.bool)
         found = _with(self._always | nothing, lists) & ~self._forbidden
-        among = ~(found | self._forbidden)[:, :_AMONG]
-        missing = -tf.math.count_nonzero(found, axis=1, keepdims=True, dtype=tf.int32) % _MULTIPLE
+        among = ~(found | self._forbidden)[:, :AMONG]
+        missing = -tf.math.count_nonzero(found, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
         more = among & (tf.cumsum(tf.cast(among, tf.int32), axis=1) <= missing)
         found |= tf.pad(more, [[0, 0], [0, tf.shape(found)[1] - tf.shape(more)[1]]])
         if prefix is not None:

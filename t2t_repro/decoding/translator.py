@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 from numpy.typing import NDArray
 
 from t2t_repro.config.values import texts
@@ -29,6 +28,7 @@ from t2t_repro.decoding.search import (
     StepModel,
     Translation,
     log_lines,
+    log_untrained,
 )
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
 from t2t_repro.decoding.shortlist import LexicalShortlist, ShortlistFile, narrowed, places_among
@@ -71,6 +71,7 @@ class Translator:
 
     Attributes:
         models: the Transformers that translate.
+        beam_size: of the search, the most translations of a line.
         max_source_length: as in the settings, but at most the model's learned positions.
         forbidden: the ids that translations must not contain.
         shortlist_file: what `shortlist` was.
@@ -99,28 +100,37 @@ class Translator:
         self.aligns = len(self.models) == 1 and not self.codes
         self._grammar = self.settings.grammar and self.settings.grammar(subwords)
         self._shortlist = None
-        if shortlist and self.settings.shortlist:
+        if lists := self.used_shortlist:
             vocab_size = self.models[0].vocab_size
-            self._shortlist = LexicalShortlist(shortlist, vocab_size, self.forbidden)
+            self._shortlist = LexicalShortlist(lists, vocab_size, self.forbidden)
         # Sinusoids have no last position.
         self._max_positions = (self._ensemble.longest or 2**31 - 1) - self.codes
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
-        self._beam_size = self.settings.search.beam_size
+        self.beam_size = self.settings.search.beam_size
         self._workers = self.settings.workers or default_workers()
         self._planner = BatchPlanner(
-            self.settings.tokens_per_batch, self._workers, self._beam_size, self._bytes_of
+            self.settings.tokens_per_batch, self._workers, self.beam_size, self._bytes_of
         )
         self._decode = tf.function(self.search_batch, autograph=False)
-        self._faults: set[str] = set()
 
     def with_settings(self, settings: TranslatorSettings) -> "Translator":
         """Returns a translator with the same models, and other settings."""
         return Translator(self.models, self.subwords, settings, self.shortlist_file)
 
+    @property
+    def used_shortlist(self) -> ShortlistFile | None:
+        """The lexical shortlist, unless the settings leave it out."""
+        return self.shortlist_file if self.settings.shortlist else None
+
     @cached_property
     def tags(self) -> Tags:
         """The tags of the source's vocabulary."""
         return Tags(self.subwords.source.pieces(), self.subwords.languages)
+
+    @property
+    def trained_length(self) -> int:
+        """The most subwords of a source in training, and of one that is not cut off."""
+        return min(self.settings.trained_length or self.max_source_length, self.max_source_length)
 
     @property
     def model(self) -> Transformer:
@@ -161,19 +171,19 @@ class Translator:
             UserError: n_best is not in 1 ... beam_size, there are not N prefixes, the model's
                 scores are not numbers, or a sentence does not fit in memory.
         """
-        if not 1 <= n_best <= self._beam_size:
+        if not 1 <= n_best <= self.beam_size:
             raise UserError(
-                f"n_best is {n_best}, expected 1 ... beam_size={self._beam_size}: ask for fewer "
+                f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}: ask for fewer "
                 "translations or bind a larger beam_size of the search (or Sampling.samples)."
             )
         sources = self._encode("source", lines, first).without_blank()
         prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
         truncated = sources.truncated | cut_prefixes
-        self._warn_of_untrained_lengths(sources.ids, first)
+        log_untrained(sources.ids, self.trained_length, first)
         rerank = self.settings.rerank
         has_prefix = any(prefix_ids)
         inputs = [sources.ids, prefix_ids] if has_prefix else [sources.ids]
-        decode = self._decode_graph(self._beam_size if rerank else n_best, has_prefix)
+        decode = self._decode_graph(self.beam_size if rerank else n_best, has_prefix)
 
         def translate_batch(batch: NDArray) -> Iterator[list[Translation]]:
             padded_inputs = [padded([of_all[index] for index in batch]) for of_all in inputs]
@@ -191,16 +201,6 @@ class Translator:
         unfinished = [index for index, (best, *_) in enumerate(results) if not best.finished]
         _warn(first, unfinished, "the translation is cut off at the limit of its length")
         return results
-
-    def _warn_of_untrained_lengths(self, ids: Sequence[Sequence[int]], first: int | None) -> None:
-        """Logs which sources are longer than the sentences that the model was trained with."""
-        trained_length = self.settings.trained_length or self.max_source_length
-        _warn(
-            first,
-            [index for index, of_line in enumerate(ids) if len(of_line) > trained_length],
-            f"longer than the {trained_length} subwords of training, and may be translated in "
-            "part; --split_sentences translates sentence by sentence",
-        )
 
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
         """Returns `search_batch` as one graph for batches of every shape."""
@@ -254,7 +254,7 @@ class Translator:
     @property
     def tokens_at_once(self) -> int:
         """The number of positions computed together, with all hypotheses of each sentence."""
-        return max(self.settings.tokens_per_batch // self._beam_size, 1)
+        return max(self.settings.tokens_per_batch // self.beam_size, 1)
 
     def align(self, sources: Texts, targets: Texts) -> list[str]:
         """Aligns the words of sentences with those of their translations; see `Aligner`.
@@ -306,7 +306,7 @@ class Translator:
         if side == "target":
             longest = self.max_target_length(longest)
         else:
-            self._warn_of_tags(lines, first)
+            self.tags.warn(lines, first)
         # As in T2T: models are not trained on white space at the ends.
         encoded = subwords.encode([line.strip() for line in lines])
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
@@ -314,15 +314,6 @@ class Translator:
             del encoded[index][longest - 1 : -1]
         _warn(first, truncated, f"the {side} is long, only the first {longest} subwords are used")
         return EncodedSentences(lines, encoded, truncated)
-
-    def _warn_of_tags(self, lines: Sequence[str], first: int | None) -> None:
-        """Logs each fault of a tag once, in all calls."""
-        for index, line in enumerate(lines):
-            fault = self.tags.fault(line)
-            if fault and fault not in self._faults and len(self._faults) < 10:
-                self._faults.add(fault)
-                where = "a text" if first is None else f"line {first + index}"
-                logging.warning(f"{where}: {fault}")
 
     def _encode_prefixes(
         self,
@@ -353,7 +344,7 @@ class Translator:
         return int(self.max_target_lengths(tf.constant(length)))
 
     def _bytes_of(self, length: int) -> int:
-        return self._ensemble.bytes_of_row(self._beam_size, length, self.max_target_length(length))
+        return self._ensemble.bytes_of_row(self.beam_size, length, self.max_target_length(length))
 
     def max_target_lengths(self, lengths: tf.Tensor) -> tf.Tensor:
         """Returns the most ids of each translation, from the ids of its source; [batch] int32."""
@@ -392,11 +383,11 @@ class Translator:
             if isinstance(self.settings.search, BeamSearch):
                 ids, *allowed = narrowed(*allowed)
                 prefix = prefix if prefix is None else places_among(ids, prefix)
-        model: StepModel = (decoder := self._ensemble.decoder(self._beam_size, ids))
+        model: StepModel = (decoder := self._ensemble.decoder(self.beam_size, ids))
         cache: Cache = decoder.begin(source, *allowed)
         if self._grammar:
             model = GrammaticalModel(decoder, self._grammar, is_normalized)
-            state = self._grammar.begin(source, max_target_lengths, self._beam_size)
+            state = self._grammar.begin(source, max_target_lengths, self.beam_size)
             cache, is_normalized = (cache, state), True
             gain = getattr(self._grammar, "gain", lambda _: 0.0)(state)
         # Among narrowed ids, the first ones alone are at their own places.

@@ -7,21 +7,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from babel import Locale
 
 from t2t_repro.config.values import short
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import find_aligner, find_long, translate_sentences
 from t2t_repro.documents.html import Piece, html_of, split_html
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code, usual_codes
 from t2t_repro.serving.predict import Columns, check_texts, read_json
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.translator import Translator
 
 _DIRECTION = re.compile(rf"({CODE})-({CODE}|\*)", re.ASCII)
 _MULTIPART = re.compile(r'multipart/form-data\s*;.*\bboundary="?([^";\s]+)', re.IGNORECASE)
@@ -36,13 +34,13 @@ class Direction(NamedTuple):
         source: the code of a language.
         target: the code of another one.
         tag: stands in front of every sentence; empty if the model has one target language.
-        translator: called by several threads, so it should have one worker.
+        engine: called by several threads, so it should have one worker.
     """
 
     source: str
     target: str
     tag: str
-    translator: "Translator"
+    engine: Engine
 
     @property
     def name(self) -> str:
@@ -56,20 +54,20 @@ class Direction(NamedTuple):
         than the model takes stays as it is.
         """
         found: dict[str, list[Translation]] = {}
-        beam_size = self.translator.settings.search.beam_size
+        beam_size = self.engine.beam_size
 
         def translate(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
             new = [text for text in sentences if text not in found]
             lines = [f"{self.tag} {text}" if self.tag else text for text in new]
-            translations = self.translator.translate(lines, beam_size, first=None)
+            translations = self.engine.translate(lines, beam_size, first=None)
             found.update(zip(new, translations, strict=True))
             for text in sentences:
                 translation = found[text][: rank + 1][-1]
                 yield translation._replace(text=text) if translation.truncated else translation
 
         of_rank = (partial(translate, rank) for rank in range(beam_size))
-        long = partial(find_long, self.translator, tag=self.tag)
-        align = find_aligner(self.translator, self.tag)
+        long = partial(find_long, self.engine, tag=self.tag)
+        align = find_aligner(self.engine, self.tag)
         ranks = [translate_sentences(source, self.source, one, long, align) for one in of_rank]
         # Words that are too long stay.
         log_cut([line._replace(truncated=False) for line in ranks[0]])
@@ -77,18 +75,18 @@ class Direction(NamedTuple):
         return {"translations": [[line.text for line in row] for row in rows]}
 
 
-def read_directions(texts: Sequence[str], translators: "Sequence[Translator]") -> list[Direction]:
+def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
     """Reads the directions of models, and finds their tags of target languages.
 
     Args:
         texts: of each model, its directions, such as "en-de,de-en"; "en-*" has all languages of its
             tags as targets. A tag is `>>deu<<` or `<2de>`, with any code of the language.
-        translators: of the models.
+        engines: that compute the models.
 
     Raises:
         UserError: a model has other directions, or two models have the same one.
     """
-    directions = [*chain.from_iterable(map(_of_model, texts, translators))]
+    directions = [*chain.from_iterable(map(_of_model, texts, engines))]
     if len({direction.name for direction in directions}) < len(directions):
         raise UserError(f"--direction={' --direction='.join(texts)}: expected each direction once.")
     return directions
@@ -108,13 +106,13 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     return [(source, target) for source, target in pairs]
 
 
-def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
+def _of_model(text: str, engine: Engine) -> Iterator[Direction]:
     """Yields the directions of a model."""
-    full = {standard_code(label): tag for label, tag in translator.tags.languages.items()}
+    full = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
     usual = {code: full[whole] for whole, code in usual_codes(full).items()}
     tags = full | usual
     for source, target in read_pairs(text):
-        own = tags.get(find_code(source, tags)) if translator.tags.defaults else ""
+        own = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
         others = [code for code in usual if code != standard_code(source)]
         for code in (others or [""]) if target == "*" else [target]:
             tag = tags.get(find_code(code, tags)) if tags else ""
@@ -123,7 +121,7 @@ def _of_model(text: str, translator: "Translator") -> Iterator[Direction]:
                     f"--direction={text}: expected languages of the model's tags as targets "
                     f"({', '.join(full.values()) or 'it has none'})."
                 )
-            yield Direction(source, code, f"{own} {tag}".strip(), translator)
+            yield Direction(source, code, f"{own} {tag}".strip(), engine)
 
 
 def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:

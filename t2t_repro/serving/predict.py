@@ -13,16 +13,15 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_repro.config.values import short
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.search import UNFILLED_SCORE, Translation, log_cut
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.translator import Translator
 
 Columns = dict[str, list[Any]]
 """A list of values for each input or output, one value a row."""
@@ -125,10 +124,10 @@ def write_answer(outputs: Columns, in_rows: bool) -> bytes:
 
 
 class Answers:
-    """Computes the outputs of a signature from its inputs, with a `Translator`.
+    """Computes the outputs of a signature from its inputs, with an `Engine`.
 
     Args:
-        translator: called by several threads, so it should have one worker.
+        engine: called by several threads, so it should have one worker.
         language: by which texts are split into sentences; None if they are not. "nbest" then has
             one translation of each text, and "prefix" is not served.
 
@@ -137,17 +136,18 @@ class Answers:
         inputs: the names of the inputs of each signature.
     """
 
-    def __init__(self, translator: "Translator", language: str | None = None) -> None:
-        self._translator = translator
+    def __init__(self, engine: Engine, language: str | None = None) -> None:
+        self._engine = engine
         self._language = language
         self.signatures: dict[str, Callable[..., Columns]] = {
             "serving_default": self.translate,
             "nbest": self.translate_n_best,
-            "score": self.score,
         }
         self.inputs = {"serving_default": ["source"], "nbest": ["source"]}
-        self.inputs["score"] = ["source", "target"]
-        if language is None:
+        if engine.score:
+            self.signatures["score"] = partial(_scores, engine.score)
+            self.inputs["score"] = ["source", "target"]
+        if engine.score and language is None:
             self.signatures["prefix"] = self.translate
             self.inputs["prefix"] = ["source", "prefix"]
 
@@ -157,7 +157,7 @@ class Answers:
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:
         """Finds the beam's translations of each text; rows are filled up, `count` are real."""
-        n_best = self._translator.settings.search.beam_size
+        n_best = self._engine.beam_size
         found = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
         rows = [_columns([*some, *[no_translation] * (n_best - len(some))]) for some in found]
@@ -171,20 +171,23 @@ class Answers:
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
         if self._language is not None:
-            found = [[line] for line in translate_split(self._translator, source, self._language)]
+            found = [[line] for line in translate_split(self._engine, source, self._language)]
         else:
-            found = self._translator.translate(source, n_best, prefix, first=None)
+            found = self._engine.translate(source, n_best, prefix, first=None)
         log_cut([best for best, *_ in found])
         return found
 
-    def score(self, source: Sequence[str], target: Sequence[str]) -> Columns:
-        """Scores given translations."""
-        scores = self._translator.score(source, target, first=None)
-        return {
-            "log_probability": [pair.log_probability for pair in scores],
-            "length": [len(pair.subwords) for pair in scores],
-            "truncated": [pair.truncated for pair in scores],
-        }
+
+def _scores(
+    score: Callable[..., list[Any]], source: Sequence[str], target: Sequence[str]
+) -> Columns:
+    """Scores given translations."""
+    scores = score(source, target, first=None)
+    return {
+        "log_probability": [pair.log_probability for pair in scores],
+        "length": [len(pair.subwords) for pair in scores],
+        "truncated": [pair.truncated for pair in scores],
+    }
 
 
 def _columns(translations: Sequence[Translation]) -> Columns:
@@ -217,7 +220,7 @@ class _Waiting(NamedTuple):
 
 
 class RequestQueue:
-    """Answers requests, several in one call of the translator.
+    """Answers requests, several in one call of the engine.
 
     A call takes the oldest request, and others of the same signature and of similar length: one
     long sentence does not delay many short ones.

@@ -18,8 +18,8 @@ from absl import logging
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from t2t_repro.decoding.batch_plan import default_workers
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.data.parallel import usable_cores
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError, printable
 from t2t_repro.serving.libretranslate import Direction, Query, descriptions, read_document
 from t2t_repro.serving.predict import Answers, RequestQueue, read_request, write_answer
@@ -69,21 +69,26 @@ class Server:
     """Answers requests over HTTP.
 
     Args:
-        translator: called by several threads, so it should have one worker.
+        engine: called by several threads, so it should have one worker.
         options: addresses and limits.
         directions: that are served in LibreTranslate's protocol.
+        workers: the number of these threads; as many as cores by default.
     """
 
     def __init__(
-        self, translator: Translator, options: Options, directions: Sequence[Direction] = ()
+        self,
+        engine: Engine,
+        options: Options,
+        directions: Sequence[Direction] = (),
+        workers: int | None = None,
     ) -> None:
         self._options = options
         language = options.source_language if options.split_sentences else None
-        answers = Answers(translator, language)
+        answers = Answers(engine, language)
         self._inputs = answers.inputs
         self._directions = directions
         functions = answers.signatures | {one.name: one.translate for one in directions}
-        self._queue = RequestQueue(functions, default_workers(), options.max_batch_size)
+        self._queue = RequestQueue(functions, workers or usable_cores(), options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
 

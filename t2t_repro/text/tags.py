@@ -27,6 +27,7 @@ class Tags:
 
     def __init__(self, pieces: Sequence[str], defaults: Sequence[str] = ()) -> None:
         self.defaults = defaults
+        self._faults: set[str] = set()
         self._known = [piece for piece in pieces[UNK_ID + 1 :] if _TAG.fullmatch(piece)]
         labels = filter(None, map(_LANGUAGE.fullmatch, self._known))
         self.languages = {label[1] or label[2]: label[0] for label in labels}
@@ -36,6 +37,15 @@ class Tags:
         if self.languages:
             codes = " ".join([*self.languages.values()][:60]) + " ..." * (len(self.languages) > 60)
             logging.info(f"each line begins with the code of its target language: {codes}")
+
+    def warn(self, lines: Sequence[str], first: int | None) -> None:
+        """Logs each fault of a tag once, in all calls; lines have numbers from the first on."""
+        for index, line in enumerate(lines):
+            fault = self.fault(line)
+            if fault and fault not in self._faults and len(self._faults) < 10:
+                self._faults.add(fault)
+                where = "a text" if first is None else f"line {first + index}"
+                logging.warning(f"{where}: {fault}")
 
     def fault(self, line: str) -> str:
         """Returns what is wrong with the tags in front of a line; "" if nothing is known to be."""

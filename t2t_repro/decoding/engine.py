@@ -1,0 +1,54 @@
+"""The protocol of what translates lines; servers and `decoding.sentences` call nothing else.
+
+`Translator` is an engine. Others need no TensorFlow, and neither does this module.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from t2t_repro.decoding.search import Translation
+from t2t_repro.progress import Report
+from t2t_repro.text.subword_model import SubwordPair
+from t2t_repro.text.tags import Tags
+
+
+class Engine(Protocol):
+    """Translates lines; servers call it from several threads."""
+
+    @property
+    def subwords(self) -> SubwordPair:
+        """The subword models of source and target."""
+
+    @property
+    def tags(self) -> Tags:
+        """The tags of the source's vocabulary."""
+
+    @property
+    def beam_size(self) -> int:
+        """The most translations of a line."""
+
+    @property
+    def trained_length(self) -> int:
+        """The most subwords of a line that it translates well, EOS included."""
+
+    @property
+    def align(self) -> Callable[..., list[str]] | None:
+        """Aligns lines with their translations, see `Translator.align`; None if it cannot."""
+
+    @property
+    def score(self) -> Callable[..., list[Any]] | None:
+        """Scores given translations, see `Translator.score`.
+
+        None if it takes no texts but sources, so no prefixes either.
+        """
+
+    def translate(
+        self,
+        lines: Iterable[str],
+        n_best: int = 1,
+        prefixes: Iterable[str] | None = None,
+        *,
+        first: int | None = 1,
+        report: Report = None,
+    ) -> list[list[Translation]]:
+        """Finds translations of lines, and says which are cut; see `Translator.translate`."""

@@ -1,0 +1,69 @@
+"""The file of a lexical shortlist: which target ids may translate each source id."""
+
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from t2t_repro.files import write_whole
+from t2t_repro.vocabulary import UNK_ID
+
+MULTIPLE, AMONG = 8, 1024
+"""Marian fills lists up to a multiple of 8, with the first ids that they lack."""
+
+
+class ShortlistFile(NamedTuple):
+    """The content of shortlist.npz.
+
+    Attributes:
+        splits: [source ids + 1] int64, where the list of each source id begins and ends;
+            PAD's is empty.
+        ids: [all] int32, the lists of target ids.
+        always: [some] int32, target ids that every sentence may have; EOS is one.
+    """
+
+    splits: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    always: NDArray[np.int32]
+
+    def of(self, source_id: int) -> NDArray[np.int32]:
+        """Returns the list of a source id."""
+        return self.ids[self.splits[source_id] : self.splits[source_id + 1]]
+
+    def of_sentence(self, source: Iterable[int], never: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Returns what `shortlist.narrowed` leaves of one sentence, without TensorFlow.
+
+        Args:
+            source: the ids of the sentence.
+            never: [vocab], whether no sentence may have an id.
+        """
+        found = np.zeros_like(never)
+        found[np.concatenate([self.always, *map(self.of, source)])] = True
+        found &= ~never
+        more = np.flatnonzero(~(found | never)[:AMONG])
+        found[more[: -np.count_nonzero(found) % MULTIPLE]] = True
+        found[: UNK_ID + 1] = True
+        return np.flatnonzero(found).astype(np.int32)
+
+    @classmethod
+    def of_lists(
+        cls, lists: Sequence[NDArray[np.integer]], always: NDArray[np.integer]
+    ) -> "ShortlistFile":
+        """Joins the lists of all source ids."""
+        ids = np.concatenate(lists).astype(np.int32)
+        return cls(np.cumsum([0, *map(len, lists)]), ids, always.astype(np.int32))
+
+    @classmethod
+    def read(cls, path: Path) -> "ShortlistFile":
+        """Reads the file of a model directory."""
+        with np.load(path, allow_pickle=False) as arrays:
+            return cls(*(arrays[name] for name in cls._fields))
+
+    def write(self, path: Path) -> None:
+        """Writes it into a model directory."""
+        content = io.BytesIO()
+        np.savez_compressed(content, **self._asdict())
+        write_whole(path, content.getvalue())

@@ -1,0 +1,270 @@
+"""Exports a model as one LiteRT file with the whole search in it, for any device.
+
+export_dir/
+  model.tflite             the model, its search and its limits: ids in, ids out
+  config.json              see `decoding.litert`, which translates with these files
+  subwords.model           the subwords; or one for each side, see `text.subword_model`
+  shortlist.npz            see `ShortlistFile`; where the model came with one
+
+The file has LiteRT's own operations alone, and translates one sentence at a time. Its layers are
+the model's; embeddings and the cache are written anew.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
+from tensorflow.lite.python.convert import ConverterError
+
+from t2t_repro.decoding.beam_search import BeamSteps, MarianSteps
+from t2t_repro.decoding.litert import CONFIG, MODEL, SHORTLIST, VERSION
+from t2t_repro.decoding.search import DecodingConstraints
+from t2t_repro.decoding.settings import BeamSearch, MarianSearch
+from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError, reason_of
+from t2t_repro.files import whole_directory, write_json
+from t2t_repro.model import cache
+from t2t_repro.model.cache import KeysValues, Past, State
+from t2t_repro.model.embedding import SharedEmbedding
+from t2t_repro.model.masks import padding_mask
+from t2t_repro.model.step_decoder import with_values
+from t2t_repro.runs.weights import logits_bias
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+
+_STEPS: dict[type, type[StepLoop]] = {BeamSearch: BeamSteps, MarianSearch: MarianSteps}
+
+
+def write_litert_model(
+    translator: Translator, weights: str, max_length: int, export_dir: Path
+) -> None:
+    """Writes a directory for LiteRT, whole or not at all.
+
+    Args:
+        translator: its model, in float32, its subwords, search and limits are used.
+        weights: "float32", or "int8", with which LiteRT computes products of integers.
+        max_length: the most subwords of a source, and of a translation.
+        export_dir: the directory to make.
+
+    Raises:
+        UserError: LiteRT cannot express the model or its search.
+        OSError: the directory is not empty, or cannot be written.
+    """
+    settings = translator.settings
+    for name, value, expected in (
+        ("Translator.search", type(settings.search).__name__, [one.__name__ for one in _STEPS]),
+        ("Translator.grammar", settings.grammar, [None]),
+        ("Transformer.neighbourhood", translator.model.neighbourhood, [None]),
+    ):
+        if value not in expected:
+            raise UserError(
+                f"{name} is {value}, expected {' or '.join(map(str, expected))}: LiteRT has no "
+                "others; give --format=saved_model."
+            )
+    longest = min(translator.max_source_length, max_length)
+    config = {
+        "version": VERSION,
+        "max_source_length": longest,
+        "trained_length": min(translator.trained_length, longest),
+        "beam_size": translator.beam_size,
+        "codes": translator.codes,
+        "forbidden_ids": translator.forbidden,
+        "vocab_size": translator.model.vocab_size,
+        "special_ids": {"PAD": PAD_ID, "EOS": EOS_ID, "UNK": UNK_ID},
+        "target_languages": translator.tags.languages,
+    }
+    content = _converted(OneSentence(translator, weights == "int8", max_length))
+    with whole_directory(export_dir) as partial:
+        write_json(partial / CONFIG, config)
+        for name, of_file in (translator.subwords.contents() | {MODEL: content}).items():
+            (partial / name).write_bytes(of_file)
+        if lists := translator.used_shortlist:
+            lists.write(partial / SHORTLIST)
+
+
+def _converted(sentence: "OneSentence") -> bytes:
+    """Returns the content of the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        function = tf.function(sentence.translate, sentence.inputs, autograph=False)
+        tf.saved_model.save(sentence.weights, folder, function.get_concrete_function())
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        converter.optimizations = [tf.lite.Optimize.DEFAULT] * sentence.has_int8
+        try:
+            content: bytes = converter.convert()
+        except ConverterError as error:
+            raise UserError(
+                f"LiteRT cannot express the model ({reason_of(error)}): give --format=saved_model."
+            ) from error
+    return content
+
+
+class OneSentence:
+    """The search of one sentence, in operations that LiteRT has.
+
+    Args:
+        translator: what is computed.
+        has_int8: whether embeddings are stored as integers, with a scale for each row. They are
+            then the integers of the product with the softmax's matrix, and stored once.
+        max_length: the most ids of a translation.
+
+    Attributes:
+        inputs: of `translate`.
+        weights: all of them.
+    """
+
+    def __init__(self, translator: Translator, has_int8: bool, max_length: int) -> None:
+        self._translator, self._model = translator, (model := translator.model)
+        self.has_int8, self._max_length = has_int8, max_length
+        shapes = {"source_ids": [1, None], "n_best": []}
+        if translator.used_shortlist:
+            shapes["among"] = [None]
+        self.inputs = [tf.TensorSpec(shape, tf.int32, name) for name, shape in shapes.items()]
+        self.weights = tf.train.Checkpoint(all=[])
+        embeddings = {model.source_embedding, model.embedding, model.softmax}
+        tables = {id(embedding.table) for embedding in embeddings}
+        self._values = [
+            (weight, self._stored(np.array(weight)))
+            for weight in model.trainable_variables
+            if id(weight) not in tables
+        ]
+        imported, self._bias = translator.settings.imported, logits_bias(model)
+        if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
+            self._bias[PAD_ID] = -np.inf
+        self._softmax = self._stored(np.array(model.softmax.table))
+        self._rows = {one: self._rows_of(one) for one in embeddings}
+
+    def _stored(self, value: NDArray) -> tf.Variable:
+        self.weights.all.append(tf.Variable(value, trainable=False))
+        return self.weights.all[-1]
+
+    def _rows_of(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
+        """Returns what is looked up, and the scale of each row if that is integers."""
+        table = np.array(embedding.table)
+        if not self.has_int8:
+            is_shared = embedding is self._model.softmax
+            return self._softmax if is_shared else self._stored(table), None
+        scales = np.abs(table).max(axis=1, keepdims=True).clip(1e-30) / np.float32(127)
+        integers = np.round(table / scales).astype(np.int8)
+        return self._stored(integers), self._stored(scales.view(np.int32))
+
+    def _embedded(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
+        """Computes what an embedding does: [1, ids] → [1, ids, d_model]."""
+        is_token = tf.cast(ids != PAD_ID, tf.float32)
+        return self._looked_up(embedding, ids) * embedding.d_model**0.5 * is_token[..., None]
+
+    def _looked_up(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
+        """Returns rows of an embedding's matrix: [..., ids] → [..., ids, d_model]."""
+        rows, scales = self._rows[embedding]
+        vectors = tf.cast(tf.gather(rows, ids), tf.float32)
+        return vectors if scales is None else vectors * _floats(scales, ids)
+
+    def translate(
+        self, source_ids: tf.Tensor, n_best: tf.Tensor, among: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Finds translations of a sentence: the signature of the file.
+
+        Args:
+            source_ids: [1, source_length] int32, EOS last.
+            n_best: scalar int32, how many translations are wanted.
+            among: [ids] int32, of the lexical shortlist; the others are not scored.
+
+        Returns:
+            ids: [beam, max_length] int32, as `SearchResult`'s; the best of n_best first.
+            scores: [beam] float32.
+        """
+        translator, model, positions = self._translator, self._model, self._max_length
+        length = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
+        limit = tf.minimum(translator.max_target_lengths(length), positions)
+        row = SentenceConstants(limit, (), ())
+        code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
+        source = model.encoded_ids(source)
+        mask = padding_mask(source)
+        with with_values(self._values):
+            x = model.positional_encoding(self._embedded(model.source_embedding, source))
+            memory = model.decoder.project_memory(model.encoder(x, mask))
+            rows, bias = self._softmax, self._bias
+            if among is not None:
+                rows = self._looked_up(model.softmax, among)
+                bias = _floats(self._bias.view(np.int32), among)
+        # In a shortlist the first ids alone are at their own places.
+        forbidden = [one for one in translator.forbidden if among is None or one <= UNK_ID]
+        constraints = DecodingConstraints(length, forbidden=tuple(forbidden))
+        search = translator.settings.search
+        one: Any = None
+        steps = _STEPS[type(search)](search, one, one, limit, positions, n_best, constraints)
+
+        def goes_on(step: tf.Tensor, state: Any, past: list, ancestors: tf.Tensor) -> tf.Tensor:
+            return ~steps.is_done(state, step, row)[0]
+
+        def advance(step: tf.Tensor, state: Any, past: list, ancestors: tf.Tensor) -> tuple:
+            ancestors = cache.descend(ancestors, state.parents, step)
+            with with_values(self._values):
+                pasts = self._pasts(past, state.parents, step, ancestors)
+                ids = state.last_ids if among is None else tf.gather(among, state.last_ids)
+                ids = tf.where(step == 0, model.settings.start_id, ids)
+                x = self._embedded(model.embedding, ids)
+                x += model.target_positional_encoding.encode(step[None])[None]
+                vectors = model.decoder(x, memory, source_mask=mask, past=pasts)
+            logits = tf.matmul(vectors[0], rows, transpose_b=True) + bias
+            if translator.codes:
+                certain = tf.one_hot(code[0], logits.shape[-1], 0.0, float("-inf"))
+                logits = tf.where(step < translator.codes, certain, logits)
+            # With a shortlist, the search loses the static shapes that the loop needs.
+            new = steps.advance(state, logits[None], step, row)
+            state = tf.nest.map_structure(lambda one, old: tf.reshape(one, old.shape), new, state)
+            return step + 1, state, [of_layer.kept for of_layer in pasts], ancestors
+
+        unwritten = tf.fill([1, translator.beam_size, positions], cache.NEVER_WRITTEN)
+        begin = tf.constant(0), steps.begin(1), self._empty(), unwritten
+        _, state, _, _ = tf.while_loop(goes_on, advance, begin)
+        ids, scores, _ = steps.results(state)
+        ids = ids[0] if among is None else tf.gather(among, ids[0])
+        return {"ids": ids, "scores": scores[0]}
+
+    def _empty(self) -> list[Any]:
+        """Returns the caches of the decoder's layers before the first step."""
+        config, beam = self._model.config, self._translator.beam_size
+        nothing: Any = tf.zeros([1, beam, config.d_model])
+        if not config.is_recurrent:
+            depths = config.key_depth, config.value_depth
+            shapes = ([1, config.num_heads, beam * self._max_length, depth] for depth in depths)
+            nothing = KeysValues(*map(tf.zeros, shapes))
+        return [nothing] * self._model.num_decoder_layers
+
+    def _pasts(
+        self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
+    ) -> "list[State] | list[_NewPast]":
+        """Returns what the decoder's layers read, and add this step to."""
+        if self._model.config.is_recurrent:
+            return [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in kept]
+        _, beam, positions = ancestors.shape
+        of_line = cache.line_mask(ancestors, step, None)
+        mask = tf.ensure_shape(of_line, [1, beam, positions * beam])
+        joint = [layer.self_attention.joint_projection() for layer in self._model.decoder.layers]
+        return [_NewPast(*pair, step, mask) for pair in zip(kept, joint, strict=True)]
+
+
+def _floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
+    """Gathers float32 from their bits: LiteRT would round a table of floats to 8 bits."""
+    return tf.bitcast(tf.gather(bits, ids), tf.float32)
+
+
+@dataclass
+class _NewPast(Past):
+    """The earlier positions of one decoder layer, written with an operation that LiteRT has."""
+
+    def extend(self, newest: KeysValues) -> KeysValues:
+        """Adds this step's keys and values [1, heads, beam, depth]; returns all."""
+        place = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
+
+        def written(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+            return dynamic_update_slice(old, new, place)
+
+        self.kept = KeysValues(*map(written, self.kept, newest))
+        return self.kept
