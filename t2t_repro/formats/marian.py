@@ -162,6 +162,8 @@ def _decoding(
         "MarianSearch.word_penalty": decoder.value("word-penalty", 0.0),
         "Translator.max_extra_length": 0,
         "Translator.max_source_length": decoder.size("max-length", 1000),
+        # The fewer sentences at once, the smaller the union of their shortlists.
+        **({"Translator.tokens_per_batch": 1024} if decoder.value("shortlist") else {}),
         **({"Translator.ensemble": "@sum_log_probabilities"} if is_ensemble else {}),
         "ImportedBehaviour.max_length_factor": decoder.value("max-length-factor", 3.0),
         "ImportedBehaviour.forbidden_ids": tuple(forbidden),
