@@ -59,7 +59,8 @@ def test_systems_are_compared(task_run):
     assert (baseline["system"], system["system"]) == ("test.source", "test.target")
     assert [one["value"] for one in system["scores"]] == [pytest.approx(100)] * 2
     assert {"nrefs:3", "seed:7"} <= {*system["scores"][0]["signature"].split("|")}
-    assert system["scores"][0]["p_value"] < 0.05
+    # Both are among the references.
+    assert system["scores"][0]["p_value"] == 1
 
 
 def test_lines_in_are_lines_out_from_a_file_and_from_standard_input(task_run):
