@@ -8,14 +8,8 @@ from typing import Any
 
 import gin
 
+from t2t_repro.config import values
 from t2t_repro.config.gin_text import Reference, owner_of, references_in
-from t2t_repro.config.values import (
-    check_value,
-    constructor_of,
-    hints_of,
-    name_of_configurable,
-    short,
-)
 from t2t_repro.errors import UserError
 
 
@@ -35,8 +29,8 @@ def check_values(bound: Mapping[str, Any]) -> None:
             if reference.is_macro and reference[1:] not in bound:
                 raise UserError(f"{name} is {value!r}, but {reference[1:]} is not bound.")
         if "." in name and not any(references_in(value)):
-            hints = hints_of(gin.get_configurable(owner_of(name)))
-            check_value(name, value, hints.get(name.rsplit(".", 1)[-1], Any))
+            hints = values.hints_of(gin.get_configurable(owner_of(name)))
+            values.check_value(name, value, hints.get(name.rsplit(".", 1)[-1], Any))
 
 
 def check_read(
@@ -63,10 +57,9 @@ def check_read(
         if not (is_called if "." in parameter else f"%{name}" in used):
             unread.append(name)
     if unread:
-        raise UserError(
-            f"gin binds {', '.join(sorted(unread))}, but nothing in this run would read it: delete "
-            "the line, or bind what uses it (as train or prepare do)."
-        )
+        names_unread = ", ".join(sorted(unread))
+        advice = "delete the line, or bind what uses it (as train or prepare do)"
+        raise UserError(f"gin binds {names_unread}, but nothing in this run reads it: {advice}.")
 
 
 def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> None:
@@ -81,18 +74,16 @@ def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -
             scopes = [one.removesuffix(needed) for one in bound if one.split("/")[-1] == needed]
             # A call without a scope may be in any scope that its caller has.
             if not any(not reference.scope or reference.scope.startswith(x) for x in scopes):
-                full_name = reference.scope + needed
-                raise UserError(
-                    f"{full_name} is not bound, but this run needs it: add a line "
-                    f"'{full_name} = ...' to the gin file, or give it with --gin_param."
-                )
+                full = reference.scope + needed
+                advice = f"add '{full} = ...' to the gin file, or give it with --gin_param"
+                raise UserError(f"{full} is not bound, but this run needs it: {advice}.")
 
 
 def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> set[Reference]:
     """Returns all that roots refer to, directly or not, and the roots' own calls."""
-    values: dict[str, set[Reference]] = {}
+    referred: dict[str, set[Reference]] = {}
     for name, value in bound.items():
-        values.setdefault(owner_of(name), set()).update(references_in(value))
+        referred.setdefault(owner_of(name), set()).update(references_in(value))
     found: set[Reference] = set()
     newest = {reference for root in roots for reference in _called(root)}
     while newest:
@@ -100,7 +91,7 @@ def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> s
         newest = {
             reference
             for owner in newest
-            for reference in (*values.get(owner.name, ()), *_defaults(owner.name, bound))
+            for reference in (*referred.get(owner.name, ()), *_defaults(owner.name, bound))
         } - found
     return found
 
@@ -114,7 +105,7 @@ def _defaults(name: str, bound: Collection[str]) -> Iterator[Reference]:
             continue
         for item in default if isinstance(default, tuple) else [default]:
             if inspect.isfunction(item) and registered(item):
-                yield Reference(f"@{name_of_configurable(item)}")
+                yield Reference(f"@{values.name_of_configurable(item)}")
     for field in dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ():
         if f"{name}.{field.name}" not in bound:
             yield from _called(field.default_factory)
@@ -123,7 +114,7 @@ def _defaults(name: str, bound: Collection[str]) -> Iterator[Reference]:
 def _called(owner: Any) -> Iterator[Reference]:
     """Yields the call of a configurable; of a plain dataclass, those that its defaults make."""
     if registered(owner):
-        yield Reference(f"@{name_of_configurable(owner)}()")
+        yield Reference(f"@{values.name_of_configurable(owner)}()")
     elif dataclasses.is_dataclass(owner):
         for field in dataclasses.fields(owner):
             yield from _called(field.default_factory)
@@ -142,7 +133,7 @@ def _required(reference: Reference) -> Iterator[str]:
 def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Returns the parameters of a function or a constructor that can be given by name."""
     # Of a class Python would rather show the parameters of __new__, if it has one.
-    parameters = [*inspect.signature(constructor_of(owner)).parameters.values()]
+    parameters = [*inspect.signature(values.constructor_of(owner)).parameters.values()]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     own = parameters[inspect.isclass(owner) :]
     return {parameter.name: parameter for parameter in own if parameter.kind in named}
@@ -178,7 +169,8 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
     """
     kinds = (dict, list, tuple)
     if not isinstance(there, kinds) or not isinstance(now, kinds):
-        return [] if there == now else [f"{name} {short(there)} there, {short(now)} now"]
+        difference = f"{name} {values.short(there)} there, {values.short(now)} now"
+        return [] if there == now else [difference]
     before, after = (one if isinstance(one, dict) else dict(enumerate(one)) for one in (there, now))
     found = []
     for key in dict.fromkeys([*before, *after]):

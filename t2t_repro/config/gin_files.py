@@ -14,14 +14,7 @@ from typing import Any
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
-from t2t_repro.config import gin_text
-from t2t_repro.config.checks import (
-    check_read,
-    check_values,
-    known_configurable,
-    parameters_of,
-    registered,
-)
+from t2t_repro.config import checks, gin_text
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
 
@@ -69,8 +62,8 @@ def configure(
         own |= _act_on(read_gin(path), str(path), bound, folders)
     own |= _act_on("\n".join(params), "--gin_param", bound, folders)
     # gin.finalize() would keep modules that are imported later from registering theirs.
-    check_values(bound)
-    check_read(own, bound, roots)
+    checks.check_values(bound)
+    checks.check_read(own, bound, roots)
     return bound
 
 
@@ -110,7 +103,7 @@ def _bind(name: str, value: Any, place: str) -> None:
     scope, _, parameter = name.rpartition("/")
     owner, dot, argument = parameter.partition(".")
     key = (scope, owner, argument) if dot else (name, "gin.macro", "value")
-    if dot and argument not in (known := parameters_of(_find_configurable(owner, place))):
+    if dot and argument not in (known := checks.parameters_of(_find_configurable(owner, place))):
         raise UserError(f"{place}: {owner} has no '{argument}'; expected {', '.join(known)}.")
     value = _with_gin_s_references(value, place)
     with gin_text.one_line_errors():
@@ -135,7 +128,7 @@ def _find_configurable(name: str, place: str) -> Callable[..., Any]:
     """Returns the configurable of a name, which may be of a module beside gin files."""
     if module := gin_text.MOVED.get(name):
         _import(module, place)
-    return known_configurable(name, place)
+    return checks.known_configurable(name, place)
 
 
 def value_of(owner: str, name: str) -> Any:
@@ -171,9 +164,8 @@ def read_gin(gin_file: str | Path, given: str | None = None) -> str:
     try:
         return read_at_most(Path(gin_file), 2**20).decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"{given or gin_file}: {reason_of(error)}; expected bindings, as in gin/*.gin."
-        ) from error
+        expected = "expected bindings, as in gin/*.gin"
+        raise UserError(f"{given or gin_file}: {reason_of(error)}; {expected}.") from error
 
 
 def import_modules(names: Sequence[str]) -> None:
@@ -212,7 +204,7 @@ def trained_bindings(
     packages = {name.partition(".")[0] for name in imports}
 
     def is_known(selector: str) -> bool:
-        owner = registered(selector)
+        owner = checks.registered(selector)
         return owner in known or getattr(owner, "__module__", "").partition(".")[0] in packages
 
     kept: list[str] = []
@@ -221,13 +213,12 @@ def trained_bindings(
             continue
         if isinstance(value, gin_text.Reference) and value.is_macro:
             value = bound.get(value[1:], value)
+        binding = f"{name} = {value!r}"
         for reference in gin_text.references_in(value):
             if reference.is_macro or not is_known(reference.selector):
-                raise UserError(
-                    f"{config_gin} binds {name} = {value!r}, but {reference} is not known here: "
-                    f"bind another one with --gin_param{import_hint(text)}."
-                )
-        kept.append(f"{name} = {value!r}")
+                reason = f"{config_gin} binds {binding}, but {reference} is not known here"
+                raise UserError(f"{reason}: bind another one with --gin_param{import_hint(text)}.")
+        kept.append(binding)
     return kept
 
 
@@ -244,10 +235,9 @@ def _import(name: str, place: str) -> None:
     except ModuleNotFoundError as error:
         if not f"{name}.".startswith(f"{error.name}."):
             raise
-        raise UserError(
-            f"{place}: there is no module {error.name}; expected one beside the gin file, in the "
-            "working directory, or in a folder of PYTHONPATH."
-        ) from error
+        places = "beside the gin file, in the working directory, or in a folder of PYTHONPATH"
+        expected = f"there is no module {error.name}; expected one {places}"
+        raise UserError(f"{place}: {expected}.") from error
 
 
 def _look_for_modules_in(*folders: Path) -> None:
