@@ -162,6 +162,7 @@ def _keep(
 def cli() -> None:
     """Defines the flags, reads the command line, and evaluates."""
     shared.define_trained_model(is_required=False)
+    shared.define_glossary()
     shared.define_ensemble()
     shared.define_path("data_dir", "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "The split of the data that is translated and scored.")

@@ -50,17 +50,11 @@ def main() -> None:
     package = f"{FLAGS.direction} {FLAGS.package_version}"
     languages = re.fullmatch(r"([a-z]+)-([a-z]+) [\d.]*\d", package)
     if FLAGS.format == "argos" and not languages:
-        raise UserError(
-            f"--direction and --package_version: {package}, expected such as en-de 1.0: give "
-            "both of the Argos package."
-        )
+        raise UserError(f"--direction, --package_version: {package}, expected such as en-de 1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):
         shared.check_extra("ctranslate2", "ctranslate2", *["babel"] * (FLAGS.format == "argos"))
     if FLAGS.format == "marian" and not FLAGS.calibration:
-        raise UserError(
-            "--format=marian without --calibration: give a file of source sentences, by which the "
-            "engine rounds activations to 8 bits; a hundred are enough."
-        )
+        raise UserError("--format=marian needs --calibration: a file of 100 source sentences.")
     checkpoint = shared.find_checkpoint()
     precision = "mixed_bfloat16" if weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
@@ -110,14 +104,13 @@ def main() -> None:
 def cli() -> None:
     """Runs the command."""
     shared.define_trained_model()
+    shared.define_glossary()
     shared.define_path("export_dir", "The directory to write.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
     meaning = "How weights are stored: float32 by default, int8 for Marian and LiteRT."
     flags.DEFINE_enum("weights", None, _WEIGHTS["saved_model"], meaning)
-    meaning = "For Marian: a file of source sentences, by which activations are rounded to 8 bits."
-    shared.define_path("calibration", meaning)
-    most = "For LiteRT: the most subwords of a source, and of a translation."
-    flags.DEFINE_integer("max_length", 128, most, 2, 10_000)
+    shared.define_path("calibration", "For Marian: source sentences, to round activations by.")
+    flags.DEFINE_integer("max_length", 128, "For LiteRT: the most subwords of a line.", 2, 10_000)
     more = "One more signature of a SavedModel: from given prefixes, samples, or word alignments."
     flags.DEFINE_multi_enum("add_signature", [], ["prefix", "sample", "alignment"], more)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")

@@ -80,10 +80,8 @@ def _find_model() -> tuple[Path, str, str | None]:
         return Path(given), os.path.abspath(given), None
     is_file = given.endswith((".npz", ".bin", ".zip", ".yml", ".gz"))
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
-        raise UserError(
-            f"--model={given}: no such file or directory; expected one, or the name of a model on "
-            "the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de."
-        )
+        expected = "expected one, or a name on the hub such as Helsinki-NLP/opus-mt-en-de"
+        raise UserError(f"--model={given}: no such file or directory; {expected}.")
     check_extra("hub", "huggingface_hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
@@ -95,10 +93,8 @@ def _find_model() -> tuple[Path, str, str | None]:
             snapshot_download(given, revision=folder.name, allow_patterns="tf_model.h5")
     # ValueError: an impossible name. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:
-        raise UserError(
-            f"--model={given} cannot be downloaded from the Hugging Face hub ({reason_of(error)}): "
-            "check the name, --revision and the network, or give a directory with its files."
-        ) from error
+        check = "check the name, --revision and the network, or give a directory with its files"
+        raise UserError(f"cannot download {given}: {reason_of(error)}; {check}.") from error
     return folder, given, folder.name
 
 
@@ -112,8 +108,7 @@ def define_model(meaning: str) -> None:
 def cli() -> None:
     """Runs the command."""
     define_model("Marian's files, what MarianMTModel.save_pretrained wrote, or a name on the hub.")
-    meaning = "A vocabulary, of both sides; or twice, of source and target. Of decoder.yml if not."
-    define_paths("vocab", meaning)
+    define_paths("vocab", "A vocabulary, or twice, of source and target; decoder.yml's by default.")
     run(main)
 
 

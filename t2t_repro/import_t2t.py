@@ -44,14 +44,11 @@ def main() -> None:
 
 def cli() -> None:
     """Runs the command."""
-    checkpoint = "T2T's model directory, or one of its checkpoints (.../model.ckpt-250000)."
-    define_path("checkpoint", checkpoint, is_required=True)
-    vocabulary = "The SubwordTextEncoder's file (vocab.*.subwords)."
-    define_path("vocabulary", vocabulary, is_required=True)
+    define_path("checkpoint", "T2T's model directory, or its model.ckpt-250000.", is_required=True)
+    define_path("vocabulary", "The SubwordTextEncoder's vocab.*.subwords.", is_required=True)
     define_path("model_dir", "The directory to make.", is_required=True)
     define_path("hparams", "T2T's hparams.json; beside the checkpoint by default.")
-    row = "The trained row of the checkpoint's target_space_embedding, if any."
-    flags.DEFINE_integer("target_space", None, row)
+    flags.DEFINE_integer("target_space", None, "The trained row of target_space_embedding, if any.")
     run(main)
 
 

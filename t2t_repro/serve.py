@@ -12,7 +12,6 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -24,9 +23,6 @@ from t2t_repro.decoding.litert import LiteRTTranslator
 from t2t_repro.errors import UserError
 from t2t_repro.serving.predict import read_api_key
 
-if TYPE_CHECKING:
-    from t2t_repro.decoding.translator import Translator
-
 FLAGS = flags.FLAGS
 
 
@@ -36,21 +32,15 @@ def main() -> None:
     from t2t_repro.serving.libretranslate import read_directions, read_pairs
 
     api_key = read_api_key()
-    is_litert, texts = shared.is_litert(), FLAGS.direction
-    paths = FLAGS.litert or FLAGS.model_dir
+    shared.is_litert()
+    paths, texts = FLAGS.litert or FLAGS.model_dir, FLAGS.direction
     if len(texts) != len(paths) and (texts or len(paths) > 1):
-        raise UserError(
-            f"--model_dir or --litert is given {len(paths)} times, --direction {len(texts)} times; "
-            "expected one --direction for each of them, in the same order."
-        )
+        counts = f"{len(paths)} models and {len(texts)} times --direction"
+        raise UserError(f"received {counts}, expected one for each model, in the same order.")
     for text in texts:
         read_pairs(text)
     _check_port()
-    engines: Sequence[Engine]
-    if is_litert:
-        engines, workers = [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
-    else:
-        engines, workers = _loaded(paths)
+    engines, workers = _load_engines(paths)
     from t2t_repro.serving.server import Options, Server
 
     directions = read_directions(texts, engines)
@@ -59,11 +49,13 @@ def main() -> None:
     asyncio.run(Server(engines[0], options, directions, workers).serve())
 
 
-def _loaded(model_dirs: Sequence[str]) -> tuple[list["Translator"], int]:
-    """Loads trained models, and returns how many threads are to call them."""
-    checkpoints = list(map(shared.find_checkpoint, model_dirs))
+def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
+    """Loads what translates, and returns how many threads are to call it."""
+    if FLAGS.litert:
+        return [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
+    checkpoints = list(map(shared.find_checkpoint, paths))
     translators = []
-    for model_dir, checkpoint in zip(model_dirs, checkpoints, strict=True):
+    for model_dir, checkpoint in zip(paths, checkpoints, strict=True):
         translator = shared.load_translator(checkpoint, model_dir=model_dir)
         # For several threads, each of which translates on one core.
         settings = replace(translator.settings, workers=1)
@@ -85,19 +77,17 @@ def _check_port() -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        raise UserError(
-            f"--host={host} --rest_port={port}: {error.strerror}; expected an address of this "
-            "machine, such as 127.0.0.1, and a free port."
-        ) from error
+        expected = "expected this machine's address, such as 127.0.0.1, and a free port"
+        place = f"--host={host} --rest_port={port}"
+        raise UserError(f"{place}: {error.strerror}; {expected}.") from error
 
 
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
-    shared.define_paths(
-        "model_dir", "The model directory of a training run; several, with --direction."
-    )
+    shared.define_paths("model_dir", "Of a training run; several, each with its --direction.")
     shared.define_litert(shared.define_paths)
     shared.define_loading()
+    shared.define_glossary()
     shared.define_split()
     direction = "As en-de,de-en: what the model translates; en-*: to all languages of its tags."
     flags.DEFINE_multi_string("direction", [], f"{direction} One for each --model_dir.")

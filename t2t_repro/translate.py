@@ -6,9 +6,9 @@ killed at any time: the same command goes on. --file=messages.po fills what is u
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.litert import LiteRTTranslator
 from t2t_repro.decoding.search import log_cut
 from t2t_repro.decoding.sentences import translate_split
-from t2t_repro.documents import po, running_text, xml
+from t2t_repro.documents import po, xml
 from t2t_repro.documents.edits import filled, read_text, sound_text, without_key
+from t2t_repro.documents.running_text import fill_html, fill_subtitles
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.progress import Report
@@ -31,11 +32,7 @@ from t2t_repro.progress import Report
 FLAGS = flags.FLAGS
 
 _FILLS = dict.fromkeys((".po", ".pot"), po.fill) | dict.fromkeys((".xlf", ".xliff"), xml.fill)
-_FILLS |= {
-    ".srt": running_text.fill_subtitles,
-    ".html": running_text.fill_html,
-    ".htm": running_text.fill_html,
-}
+_FILLS |= {".srt": fill_subtitles, ".html": fill_html, ".htm": fill_html}
 _USED = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language"]
 _UNITS = 128
 """Texts of a file in a block; a kill loses one block."""
@@ -43,7 +40,9 @@ _UNITS = 128
 
 def main() -> None:
     """Runs the translation on its flags."""
-    FLAGS.split_sentences |= bool(FLAGS.file)
+    if FLAGS.file:
+        shared.check_alone("file", "input", "n_best", "scores", "alignments", "prefix")
+        FLAGS.split_sentences = True
     shared.split_language()
     shared.is_litert()
     for flag in ("output", "alignments"):
@@ -56,17 +55,12 @@ def main() -> None:
     inputs = {"input": FLAGS.input} | ({"prefix": FLAGS.prefix} if FLAGS.prefix else {})
     total = text_lines.count_lines(inputs)
     engine, settings = _load_engine()
-
-    def translated(lines: Sequence[str]) -> Sequence[str]:
-        return _translate(engine, Block(1, {"input": lines}))["output"]
-
-    if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
-        text_lines.converse(translated)
-        return
-    outputs = {"output": FLAGS.output}
-    if FLAGS.alignments:
-        outputs["alignments"] = FLAGS.alignments
     work = partial(_translate, engine)
+    if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
+        text_lines.converse(lambda lines: work(Block(1, {"input": lines}))["output"])
+        return
+    more = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
+    outputs = {"output": FLAGS.output} | more
     blocks = text_lines.read_blocks(inputs)
     text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total)
 
@@ -74,8 +68,8 @@ def main() -> None:
 def _translate_file(path: Path) -> None:
     """Fills what is untranslated in a file; what the model breaks stays untranslated."""
     fill = _FILLS.get(path.suffix.lower())
-    if not fill or FLAGS.input or not text_lines.file_path(FLAGS.output):
-        raise UserError(f"--file={path}: expected {', '.join(_FILLS)}, and --output, no --input.")
+    if not fill or not text_lines.file_path(FLAGS.output):
+        raise UserError(f"--file={path}: expected {', '.join(_FILLS)}, and a file as --output.")
     content, encoding = read_text(path)
     sources: dict[str, str] = {}
     units = len([*fill(path, content, lambda source: sources.setdefault(source, ""))])
@@ -120,14 +114,12 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
         found = engine.translate(
             sources, FLAGS.n_best, block.texts.get("prefix"), first=block.first, report=report
         )
-    numbered = enumerate(found, block.first)
-    lines = [
-        line for number, some in numbered for line in text_lines.written(number, some, FLAGS.scores)
-    ]
+    by_line = map(text_lines.written, count(block.first), found, repeat(FLAGS.scores))
+    lines = [*chain.from_iterable(by_line)]
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
-    by_line = zip(sources, found, strict=True)
-    pairs = [(source, translation.text) for source, some in by_line for translation in some]
+    of_source = zip(sources, found, strict=True)
+    pairs = [(source, translation.text) for source, some in of_source for translation in some]
     return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
 
 
@@ -135,6 +127,7 @@ def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
     shared.define_trained_model(is_required=False)
     shared.define_litert()
+    shared.define_glossary()
     shared.define_ensemble()
     shared.define_split()
     shared.define_path("input", "A text file, plain, .gz, .xz or .bz2; standard input by default.")

@@ -34,11 +34,9 @@ def define_path(name: str, help_text: str, is_required: bool = False) -> None:
     flags.DEFINE(_Path(), name, None, help_text, required=is_required)
 
 
-def define_paths(name: str, help_text: str, is_required: bool = False) -> None:
+def define_paths(name: str, help_text: str) -> None:
     """Defines a flag for a file or directory that can be given several times."""
-    default: list[str] | None = None if is_required else []
-    text = flags.ArgumentSerializer[str]()
-    flags.DEFINE_multi(_Path(), text, name, default, help_text, required=is_required)
+    flags.DEFINE_multi(_Path(), flags.ArgumentSerializer[str](), name, [], help_text)
 
 
 def define_experiment() -> None:
@@ -62,9 +60,6 @@ def define_trained_model(is_required: bool = True) -> None:
 def define_loading() -> None:
     """Defines the flags that say how a trained model is loaded."""
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
-    define_path(
-        "glossary", "Terms that translations should have; see Glossary in docs/decoding.md."
-    )
     define_import()
     kinds = "averaged, best, latest (by default the first that exists), or checkpoints/step-<n>."
     flags.DEFINE_string("checkpoint", None, kinds)
@@ -72,8 +67,12 @@ def define_loading() -> None:
 
 def define_import() -> None:
     """Defines --import, for modules of the user's that a model needs."""
-    text = "A module of yours that the model needs; in the working directory or on PYTHONPATH."
-    flags.DEFINE_multi_string("import", [], text)
+    flags.DEFINE_multi_string("import", [], "A module of yours to import, here or on PYTHONPATH.")
+
+
+def define_glossary() -> None:
+    """Defines --glossary, for the commands whose outputs are translations."""
+    define_path("glossary", "Terms that translations should have: Glossary in docs/decoding.md.")
 
 
 def define_litert(define: Callable[[str, str], None] = define_path) -> None:
@@ -102,12 +101,16 @@ def split_language() -> str | None:
     """
     if not FLAGS.split_sentences:
         return None
-    _check_alone("split_sentences", "n_best", "prefix", "alignments")
+    check_alone("split_sentences", "n_best", "prefix", "alignments")
     return FLAGS.source_language
 
 
-def _check_alone(flag: str, *others: str) -> None:
-    """Checks that those of the other flags that the command has are not given."""
+def check_alone(flag: str, *others: str) -> None:
+    """Checks that those of the other flags that the command has are not given.
+
+    Raises:
+        UserError: one of them is.
+    """
     for name in {*others} & {*FLAGS}:
         if FLAGS[name].value != FLAGS[name].default:
             raise UserError(f"--{name} and --{flag}: expected only one of both.")
@@ -121,7 +124,7 @@ def is_litert() -> bool:
     """
     if FLAGS.litert:
         of_directory = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
-        _check_alone("litert", *of_directory, "prefix", "alignments", "glossary")
+        check_alone("litert", *of_directory, "prefix", "alignments", "glossary")
         check_extra("litert", "ai_edge_litert")
     elif not FLAGS.model_dir:
         raise UserError("--model_dir is missing: see --help.")
@@ -150,11 +153,9 @@ def find_checkpoint(model_dir: str | None = None) -> str:
     name = os.path.relpath(checkpoint, directory.path)
     logging.info("using %s of %s", name, directory.path)
     if newer := newer_than_average(directory.path, checkpoint):
-        logging.warning(
-            f"the average is older than {os.path.relpath(newer, directory.path)}: average again "
-            f"(python -m t2t_repro.average --model_dir={shlex.quote(str(directory.path))}), or "
-            "give --checkpoint=latest"
-        )
+        command = f"python -m t2t_repro.average --model_dir={shlex.quote(str(directory.path))}"
+        later = os.path.relpath(newer, directory.path)
+        logging.warning(f"the average is older than {later}: {command}, or --checkpoint=latest")
     return name
 
 
@@ -180,10 +181,10 @@ def load_translator(
     members = [(ModelDirectory(model_dir or FLAGS.model_dir), checkpoint)]
     if "ensemble" in FLAGS:
         members += ((ModelDirectory(path), find_checkpoint(path)) for path in FLAGS.ensemble)
-    directory, _ = members[0]
-    glossary = ["Translator.grammar = @Glossary", f"Glossary.file = {FLAGS.glossary!r}"]
-    params = FLAGS.gin_param + glossary * bool(FLAGS.glossary)
-    settings = loading.read_settings(directory, params, getattr(FLAGS, "import"), others)
+    params = [*FLAGS.gin_param]
+    if glossary := getattr(FLAGS, "glossary", None):
+        params += ["Translator.grammar = @Glossary", f"Glossary.file = {glossary!r}"]
+    settings = loading.read_settings(members[0][0], params, getattr(FLAGS, "import"), others)
     import_tensorflow()
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 
@@ -208,13 +209,14 @@ def decoding_settings(
     from t2t_repro.runs.records import weights_hash
     from t2t_repro.runs.weights import name_of
 
+    glossary = getattr(FLAGS, "glossary", None)
     weights = ({name_of(one): one for one in model.weights} for model in translator.models)
     return {
         "--checkpoint": checkpoint,
         "the weights": list(map(weights_hash, weights)),
         "the subwords": translator.subwords.checksum(),
         "--gin_param": gin.config_str(),
-        "--glossary": FLAGS.glossary and Path(FLAGS.glossary).read_bytes().hex(),
+        "--glossary": glossary and Path(glossary).read_bytes().hex(),
         **{f"--{name}": FLAGS[name].value for name in flag_names},
     }
 

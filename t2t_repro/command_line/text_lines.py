@@ -232,10 +232,8 @@ class _PartialFile:
             settings = self._settings_of(block)
             begun = record.get("settings", {})
             if differing := [name for name in settings if begun.get(name) != settings[name]]:
-                raise UserError(
-                    f"{self.path} was begun with other settings ({', '.join(differing)}): give the "
-                    f"same command to go on, or delete {self.path} to begin again."
-                )
+                begun_with = f"{self.path} was begun with other settings ({', '.join(differing)})"
+                raise UserError(f"{begun_with}: delete it, or give the same command to go on.")
             lines += _length(block)
         return lines
 
@@ -275,10 +273,8 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
         columns = dict(zip(inputs, map(list, zip(*block, strict=True)), strict=True))
         for flag, lines in columns.items():
             if None in lines:
-                raise UserError(
-                    f"{named_input(inputs[flag], flag)} has {first - 1 + lines.index(None)} lines, "
-                    "expected as many as the other input has: line n belongs to line n."
-                )
+                name, number = named_input(inputs[flag], flag), first - 1 + lines.index(None)
+                raise UserError(f"{name} has {number} lines, expected as many as the other input.")
         yield Block(first, columns)
         first += len(block)
 

@@ -31,6 +31,8 @@ EARLY = {
     "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
     "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),
     "whole lines": ("translate", [MODEL, "--split_sentences", "--n_best=2"], "--n_best"),
+    "whole file": ("translate", [MODEL, "--file=a.po", "--scores"], "--scores and --file"),
+    "no translation": ("parse", [MODEL, "--glossary=one"], "glossary"),
     "useless flag": ("translate", [MODEL, "--alignments=x"], "--alignments"),
     "no parameter": ("translate", [MODEL, "--gin_param=BeamSearch.beams = 1"], "beam_size"),
     "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),
