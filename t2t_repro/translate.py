@@ -42,7 +42,7 @@ def main() -> None:
     """Runs the translation on its flags."""
     if FLAGS.file:
         shared.check_alone("file", "input", "n_best", "scores", "alignments", "prefix")
-        FLAGS.split_sentences = True
+        FLAGS["split_sentences"].value = True
     shared.split_language()
     shared.is_litert()
     for flag in ("output", "alignments"):
@@ -83,8 +83,8 @@ def _translate_file(path: Path) -> None:
 
     def write(found: Iterable[str], output: str | None) -> None:
         edits = [*fill(path, content, dict(zip(lines, found, strict=True)).__getitem__)]
-        whole = filled(content, chain.from_iterable(edits))
-        write_whole(Path(FLAGS.output), whole.encode(encoding))
+        whole = filled(content, chain.from_iterable(edits)).encode(encoding)
+        write_whole(Path(FLAGS.output), whole)
         left = edits.count([])
         logging.info(f"{output}: {units - left} filled, {left} left: the model broke them")
 
@@ -111,15 +111,13 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
         found = [[line] for line in translate_split(engine, sources, language, report)]
         log_cut([line for (line,) in found], block.first)
     else:
-        found = engine.translate(
-            sources, FLAGS.n_best, block.texts.get("prefix"), first=block.first, report=report
-        )
+        prefixes = block.texts.get("prefix")
+        found = engine.translate(sources, FLAGS.n_best, prefixes, first=block.first, report=report)
     by_line = map(text_lines.written, count(block.first), found, repeat(FLAGS.scores))
     lines = [*chain.from_iterable(by_line)]
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
-    of_source = zip(sources, found, strict=True)
-    pairs = [(source, translation.text) for source, some in of_source for translation in some]
+    pairs = [(line, one.text) for line, some in zip(sources, found, strict=True) for one in some]
     return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
 
 
@@ -136,8 +134,7 @@ def cli() -> None:
     shared.define_path("output", "A text file; standard output by default.")
     shared.define_path("alignments", "A file for the word alignments, in Pharaoh's format.")
     flags.DEFINE_integer("n_best", 1, "Translations of each line.")
-    scores = "Write 'line number <tab> score <tab> translation', marked if it is cut off."
-    flags.DEFINE_bool("scores", False, scores)
+    flags.DEFINE_bool("scores", False, "With line number and score, by tabs; marked if cut off.")
     run(main)
 
 

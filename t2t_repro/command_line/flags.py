@@ -82,8 +82,7 @@ def define_litert(define: Callable[[str, str], None] = define_path) -> None:
 
 def define_ensemble() -> None:
     """Defines --ensemble, for the commands that can use several models."""
-    text = "Another model directory with the same subwords; can be given several times. The models "
-    define_paths("ensemble", f"{text}score together, by mean or as Translator.ensemble says.")
+    define_paths("ensemble", "Another model directory with the same subwords, to score together.")
 
 
 def define_split() -> None:

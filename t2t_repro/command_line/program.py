@@ -148,9 +148,8 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
             words = (word for flag, word in pairwise(argv) if flag not in valued)
             _check_stray([word for word in words if not word.startswith("-")])
             _fail(f"{missing[1]} is missing: see --help.")
-        if twice := re.match(r"flag (--\w+)=(.*): already defined as (.*)", message):
-            name, last, first = twice.groups()
-            _fail(f"{name} is given as {first} and as {last}, expected once: leave one out.")
+        twice = r"flag (--\w+)=(.*): already defined as (.*)"
+        message = re.sub(twice, r"\1 is given as \3 and as \2, expected once", message)
         _fail(f"{message.replace(' ?', '?')}: see --help.")
     finally:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)

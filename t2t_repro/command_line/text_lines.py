@@ -76,8 +76,7 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
     """
     if not (file_name := file_path(path)):
         with naming("standard output"):
-            for line in lines:
-                sys.stdout.buffer.write(line.encode() + b"\n")
+            sys.stdout.buffer.writelines(line.encode() + b"\n" for line in lines)
             sys.stdout.flush()
         return
     with whole_file(Path(file_name)) as aside:
@@ -219,10 +218,9 @@ class _PartialFile:
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
         self._settings = json.loads(json.dumps(settings))
-        if path.exists():
-            with path.open("r+b") as file:
-                # A killed process may have written a part of a line.
-                file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
+        with suppress(FileNotFoundError), path.open("r+b") as file:
+            # A killed process may have written a part of a line.
+            file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
     def skip(self, blocks: Iterator[Block]) -> int:
         """Skips the blocks that are finished, and returns how many lines these are."""
@@ -249,9 +247,8 @@ class _PartialFile:
             yield from record["outputs"][flag]
 
     def _records(self) -> Iterator[Any]:
-        if self.path.exists():
-            with self.path.open(encoding="utf-8") as file:
-                yield from map(json.loads, file)
+        with suppress(FileNotFoundError), self.path.open(encoding="utf-8") as file:
+            yield from map(json.loads, file)
 
     def _settings_of(self, block: Block | None) -> dict[str, Any]:
         """Returns all that determines the outputs of a block."""

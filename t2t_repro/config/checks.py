@@ -88,11 +88,8 @@ def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> s
     newest = {reference for root in roots for reference in _called(root)}
     while newest:
         found |= newest
-        newest = {
-            reference
-            for owner in newest
-            for reference in (*referred.get(owner.name, ()), *_defaults(owner.name, bound))
-        } - found
+        named = ({*referred.get(one.name, ()), *_defaults(one.name, bound)} for one in newest)
+        newest = found.union(*named) - found
     return found
 
 

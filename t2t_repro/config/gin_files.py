@@ -236,8 +236,7 @@ def _import(name: str, place: str) -> None:
         if not f"{name}.".startswith(f"{error.name}."):
             raise
         places = "beside the gin file, in the working directory, or in a folder of PYTHONPATH"
-        expected = f"there is no module {error.name}; expected one {places}"
-        raise UserError(f"{place}: {expected}.") from error
+        raise UserError(f"{place}: no module {error.name}; expected one {places}.") from error
 
 
 def _look_for_modules_in(*folders: Path) -> None:

@@ -168,9 +168,8 @@ def fits(value: Any, hint: Any) -> bool:
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
         return is_list and all(fits(item, one) for one in items for item in value)
     if origin is Mapping:
-        return isinstance(value, Mapping) and all(
-            fits(key, parts[0]) and fits(item, parts[1]) for key, item in value.items()
-        )
+        is_dict = isinstance(value, Mapping)
+        return is_dict and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
     kind = origin or hint
     if not inspect.isclass(kind) or kind in (object, Any):
         return True
