@@ -3,10 +3,14 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import threading
 import urllib.request
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -227,3 +231,47 @@ def test_a_folder_without_tensorflow_is_small_and_translates(directory, tmp_path
     assert done.stdout == f"{best.text}\n"
     assert not [*folder.rglob("tensorflow")]
     assert sum(path.lstat().st_size for path in folder.rglob("*")) < 250e6
+
+
+DRIVE = """
+const { chromium } = require("playwright-core");
+(async () => {
+  const [url, executablePath, text] = process.argv.slice(1);
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  const page = await browser.newPage();
+  await page.goto(url);
+  await page.waitForSelector("#translate:enabled");
+  await page.context().setOffline(true);
+  await page.fill("#text", text);
+  await page.click("#translate");
+  await page.waitForSelector("#translate:enabled");
+  console.log(JSON.stringify(await page.textContent("#translation")));
+  await browser.close();
+})();
+"""
+
+
+@pytest.mark.slow
+def test_the_page_translates_in_a_browser_without_the_network(subwords, tmp_path):
+    chromium, npm = shutil.which("chromium"), shutil.which("npm")
+    if not (chromium and npm):
+        pytest.skip("apt-get install chromium npm")
+    translator = translator_of(subwords, "Marian's student", lists_for(subwords.size + 20))
+    folder = tmp_path / "exported"
+    write_litert_model(translator, "float32", 24, folder)
+    shutil.copy(CHECKOUT / "docs" / "browser.html", folder)
+    page = (CHECKOUT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (packages,) = re.findall(r"npm install (.*)", page)
+    command = [npm, "install", *packages.split(), "playwright-core@1.65.1"]
+    subprocess.run(command, cwd=folder, check=True)
+    lines = [line for line in LINES if line.isprintable()]
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}/browser.html"
+        command = ["node", "-e", DRIVE, url, chromium, "\n".join(lines)]
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=False)
+        server.shutdown()
+    expected = [best.text for best, *_ in LiteRTTranslator(folder).translate(lines, first=None)]
+    assert json.loads(done.stdout).split("\n") == expected
+    assert len({*expected}) > 5
