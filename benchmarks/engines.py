@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 EXPORTS = {
@@ -153,9 +154,9 @@ def exported(model_dir: Path, folder: Path) -> dict[str, Path]:
     return folders
 
 
-def measured_apart(engine: str, folder: Path) -> dict[str, float | str]:
+def measured_apart(engine: str, folder: Path) -> dict[str, Any]:
     """Measures an engine in two processes, on one core and on all."""
-    found: dict[str, float | str] = {"engine": engine}
+    found: dict[str, Any] = {"engine": engine}
     for how in ("alone", "together"):
         command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, str(folder), how]
         environment = os.environ | {"PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1"}
