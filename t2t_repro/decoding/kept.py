@@ -8,8 +8,12 @@ _LETTER = r"[\w\u00c0-\u1fff]"
 _START = r"""(?<![^\s\xa0"'“„«(\[|=,\u2e80-\uffff])"""
 # The rest of a URL. A bracket belongs to it if it is closed; punctuation at the end does not.
 _URL = r"""(?:[^\s\xa0<>"()\u2000-\uffff]|\([^\s<>"()]*\))+(?<=[\w\u00c0-\u1fff/)])"""
-# Of HTML or XML. A name alone can be a corpus's tag, such as <news>.
-TAG = r"<(?:/?\d+|/[a-z][^<>]*+|[a-z\d][^<>=/]*+[=/][^<>]*+|[a-z]\w?|div|span|strong|code)>"
+# Of HTML or XML. Other names alone can be a corpus's tag, such as <news>, or a placeholder: <file>.
+_NAME = (
+    r"[a-z]\w?|abbr|big|blockquote|body|center|code|del|div|head|html|ins|kbd|nobr|pre|samp|small"
+    r"|span|strong|su[bp]|title|wbr"
+)
+TAG = rf"<(?:/?\d+|/[a-z][^<>]*+|[a-z\d][^<>=/]*+[=/][^<>]*+|{_NAME})>"
 # Each takes linear time, however a text repeats its beginning.
 _KINDS = (
     # URLs, domains, e-mail addresses and @names

@@ -181,6 +181,9 @@ def _join(
         if kept(best) != kept(source):
             # The model has added something.
             best = " ".join(masked(best, " ").split()) or source
+        if "…" in source and "..." not in source:
+            # Subwords may be normalised, and have none.
+            best = best.replace("...", "…")
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
         is_part = stays.strip() and not source.endswith(".")
         best = best.removesuffix(".") if is_part else best

@@ -145,8 +145,8 @@ KEPT = [
         r"\S+",
         "https://x.org/a_(b)?c=1#d WWW.x.de/ ann.b+1@x-y.org [X12X] {name} {0:.2f} {user.name} %s "
         "{name!r} %(n)s %1$s %.2f %i %ld %5d %-10s %@ {{count}} ${name} %{n} $t(key.path) $1 @paul "
-        "__count__ :amount :smile: <ph/> </i> <0> --option -o /etc/fstab ~/x.conf C:\\dir\\x "
-        "docs/a.md &amp;",
+        "__count__ :amount :smile: <ph/> </i> <0> <big> --option -o /etc/fstab ~/x.conf C:\\dir\\x "
+        "docs/a.md &amp; <sup>",
     ),
     "{{ a b }}",
     '<x id="1"/>',
@@ -202,9 +202,12 @@ def test_any_model_keeps_as_often_as_the_line(parts, random):
         ("Go.", {"Go.": "%s"}, "Go."),
         # With the text beside it, a translation is another placeholder.
         (">>de<< Pay{a}.", {">>de<< Pay{a}.": "Hi.", ">>de<< Pay": "$"}, "Pay{a}."),
+        ("Add…", {"Add…": "Neu..."}, "Neu…"),
+        ("(Add… or go)", {"(Add… or go)": "(Neu... oder)"}, "(Neu… oder)"),
+        ("Add… or...", {"Add… or...": "Neu... oder..."}, "Neu... oder..."),
     ],
 )
-def test_what_a_model_adds_is_removed(line, translations, expected):
+def test_what_a_model_adds_is_removed_and_an_ellipsis_stays_one(line, translations, expected):
     (row,) = translate_sentences(
         [line], "en", lambda texts: [Translation(translations[text], -1.0) for text in texts]
     )
