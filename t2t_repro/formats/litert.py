@@ -178,9 +178,10 @@ class OneSentence:
             ids: [beam, max_length] int32, as `SearchResult`'s; the best of n_best first.
             scores: [beam] float32.
         """
-        translator, model, positions = self._translator, self._model, self._max_length
+        translator, model = self._translator, self._model
         length = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
-        limit = tf.minimum(translator.max_target_lengths(length), positions)
+        limit = tf.minimum(translator.max_target_lengths(length), self._max_length)
+        positions = limit[0]
         row = SentenceConstants(limit, (), ())
         code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
         source = model.encoded_ids(source)
@@ -217,23 +218,23 @@ class OneSentence:
                 logits = tf.where(step < translator.codes, certain, logits)
             # With a shortlist, the search loses the static shapes that the loop needs.
             new = steps.advance(state, logits[None], step, row)
-            state = tf.nest.map_structure(lambda one, old: tf.reshape(one, old.shape), new, state)
+            state = tf.nest.map_structure(lambda one, old: tf.reshape(one, tf.shape(old)), new, state)
             return step + 1, state, [of_layer.kept for of_layer in pasts], ancestors
 
         unwritten = tf.fill([1, translator.beam_size, positions], cache.NEVER_WRITTEN)
-        begin = tf.constant(0), steps.begin(1), self._empty(), unwritten
+        begin = tf.constant(0), steps.begin(1), self._empty(positions), unwritten
         _, state, _, _ = tf.while_loop(goes_on, advance, begin)
         ids, scores, _ = steps.results(state)
         ids = ids[0] if among is None else tf.gather(among, ids[0])
         return {"ids": ids, "scores": scores[0]}
 
-    def _empty(self) -> list[Any]:
+    def _empty(self, positions: tf.Tensor) -> list[Any]:
         """Returns the caches of the decoder's layers before the first step."""
         config, beam = self._model.config, self._translator.beam_size
         nothing: Any = tf.zeros([1, beam, config.d_model])
         if not config.is_recurrent:
             depths = config.key_depth, config.value_depth
-            shapes = ([1, config.num_heads, beam * self._max_length, depth] for depth in depths)
+            shapes = ([1, config.num_heads, beam * positions, depth] for depth in depths)
             nothing = KeysValues(*map(tf.zeros, shapes))
         return [nothing] * self._model.num_decoder_layers
 
@@ -243,9 +244,7 @@ class OneSentence:
         """Returns what the decoder's layers read, and add this step to."""
         if self._model.config.is_recurrent:
             return [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in kept]
-        _, beam, positions = ancestors.shape
-        of_line = cache.line_mask(ancestors, step, None)
-        mask = tf.ensure_shape(of_line, [1, beam, positions * beam])
+        mask = cache.line_mask(ancestors, step, None)
         joint = [layer.self_attention.joint_projection() for layer in self._model.decoder.layers]
         return [_NewPast(*pair, step, mask) for pair in zip(kept, joint, strict=True)]
 
