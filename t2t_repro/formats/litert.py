@@ -29,12 +29,14 @@ from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory, write_json
+from t2t_repro.formats.saved_model.servable import quantized
 from t2t_repro.model import cache
 from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.embedding import SharedEmbedding
 from t2t_repro.model.masks import padding_mask
 from t2t_repro.model.step_decoder import with_values
-from t2t_repro.runs.weights import logits_bias
+from t2t_repro.runs.weights import check_supported, logits_bias
+from t2t_repro.text.subword_model import SHARED_SUBWORDS
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 _STEPS: dict[type, type[StepLoop]] = {BeamSearch: BeamSteps, MarianSearch: MarianSteps}
@@ -56,16 +58,12 @@ def write_litert_model(
         OSError: the directory is not empty, or cannot be written.
     """
     settings = translator.settings
-    for name, value, expected in (
-        ("Translator.search", type(settings.search).__name__, [one.__name__ for one in _STEPS]),
-        ("Translator.grammar", settings.grammar, [None]),
-        ("Transformer.neighbourhood", translator.model.neighbourhood, [None]),
-    ):
-        if value not in expected:
-            raise UserError(
-                f"{name} is {value}, expected {' or '.join(map(str, expected))}: LiteRT has no "
-                "others; give --format=saved_model."
-            )
+    supported = {
+        "Translator.search": (type(settings.search).__name__, [one.__name__ for one in _STEPS]),
+        "Translator.grammar": (settings.grammar, [None]),
+        "Transformer.neighbourhood": (translator.model.neighbourhood, [None]),
+    }
+    check_supported("LiteRT", supported)
     longest = min(translator.max_source_length, max_length)
     config = {
         "version": VERSION,
@@ -79,9 +77,13 @@ def write_litert_model(
         "target_languages": translator.tags.languages,
     }
     content = _converted(OneSentence(translator, weights == "int8", max_length))
+    texts = translator.subwords.contents()
+    if len({*texts.values()}) == 1:
+        # Two equal ones would be in memory twice.
+        texts = {SHARED_SUBWORDS: texts.popitem()[1]}
     with whole_directory(export_dir) as partial:
         write_json(partial / CONFIG, config)
-        for name, of_file in (translator.subwords.contents() | {MODEL: content}).items():
+        for name, of_file in (texts | {MODEL: content}).items():
             (partial / name).write_bytes(of_file)
         if lists := translator.used_shortlist:
             lists.write(partial / SHORTLIST)
@@ -96,12 +98,11 @@ def _converted(sentence: "OneSentence") -> bytes:
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
         converter.optimizations = [tf.lite.Optimize.DEFAULT] * sentence.has_int8
         try:
-            content: bytes = converter.convert()
+            return bytes(converter.convert())
         except ConverterError as error:
             raise UserError(
                 f"LiteRT cannot express the model ({reason_of(error)}): give --format=saved_model."
             ) from error
-    return content
 
 
 class OneSentence:
@@ -128,18 +129,15 @@ class OneSentence:
         self.weights = tf.train.Checkpoint(all=[])
         embeddings = {model.source_embedding, model.embedding, model.softmax}
         tables = {id(embedding.table) for embedding in embeddings}
-        self._values = [
-            (weight, self._stored(np.array(weight)))
-            for weight in model.trainable_variables
-            if id(weight) not in tables
-        ]
+        others = (one for one in model.trainable_variables if id(one) not in tables)
+        self._values = [(weight, self._stored(np.array(weight))) for weight in others]
         imported, self._bias = translator.settings.imported, logits_bias(model)
         if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
             self._bias[PAD_ID] = -np.inf
         self._softmax = self._stored(np.array(model.softmax.table))
         self._rows = {one: self._rows_of(one) for one in embeddings}
 
-    def _stored(self, value: NDArray) -> tf.Variable:
+    def _stored(self, value: NDArray | tf.Tensor) -> tf.Variable:
         self.weights.all.append(tf.Variable(value, trainable=False))
         return self.weights.all[-1]
 
@@ -149,9 +147,8 @@ class OneSentence:
         if not self.has_int8:
             is_shared = embedding is self._model.softmax
             return self._softmax if is_shared else self._stored(table), None
-        scales = np.abs(table).max(axis=1, keepdims=True).clip(1e-30) / np.float32(127)
-        integers = np.round(table / scales).astype(np.int8)
-        return self._stored(integers), self._stored(scales.view(np.int32))
+        integers, scales = quantized(tf.constant(table), axis=1)
+        return self._stored(integers), self._stored(tf.bitcast(scales, tf.int32))
 
     def _embedded(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
         """Computes what an embedding does: [1, ids] → [1, ids, d_model]."""
@@ -175,7 +172,7 @@ class OneSentence:
             among: [ids] int32, of the lexical shortlist; the others are not scored.
 
         Returns:
-            ids: [beam, max_length] int32, as `SearchResult`'s; the best of n_best first.
+            ids: [beam, limit of the length] int32, as `SearchResult`'s; the best of n_best first.
             scores: [beam] float32.
         """
         translator, model = self._translator, self._model
@@ -218,7 +215,7 @@ class OneSentence:
                 logits = tf.where(step < translator.codes, certain, logits)
             # With a shortlist, the search loses the static shapes that the loop needs.
             new = steps.advance(state, logits[None], step, row)
-            state = tf.nest.map_structure(lambda one, old: tf.reshape(one, tf.shape(old)), new, state)
+            state = tf.nest.map_structure(lambda x, old: tf.reshape(x, tf.shape(old)), new, state)
             return step + 1, state, [of_layer.kept for of_layer in pasts], ancestors
 
         unwritten = tf.fill([1, translator.beam_size, positions], cache.NEVER_WRITTEN)
@@ -261,9 +258,6 @@ class _NewPast(Past):
     def extend(self, newest: KeysValues) -> KeysValues:
         """Adds this step's keys and values [1, heads, beam, depth]; returns all."""
         place = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
-
-        def written(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-            return dynamic_update_slice(old, new, place)
-
-        self.kept = KeysValues(*map(written, self.kept, newest))
+        pairs = zip(self.kept, newest, strict=True)
+        self.kept = KeysValues(*(dynamic_update_slice(old, new, place) for old, new in pairs))
         return self.kept

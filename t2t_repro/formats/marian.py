@@ -30,7 +30,7 @@ from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_at_most
 from t2t_repro.formats import imported
-from t2t_repro.formats.imported import ImportedModel, ImportedSide, SettingsFile, WeightsFile
+from t2t_repro.formats.imported import Ids, ImportedModel, ImportedSide, SettingsFile, WeightsFile
 from t2t_repro.formats.marian_binary import OPTIONS, read_binary, read_shortlist
 from t2t_repro.model.settings import OWN_SOURCE_EMBEDDING, LayerConfig, Normalization
 from t2t_repro.model.transformer import Transformer
@@ -103,13 +103,11 @@ def _find(
     """
     folder = path if path.is_dir() else path.parent
     models = [path] if path.suffix in (".npz", ".bin") else []
-    if models:
-        decoders = _single(folder, f"{path.name}.decoder.yml", "decoder.yml", is_needed=False)
-    elif path.is_dir():
-        names = "decoder.yml", "*decoder.yml", "config*.yml"
-        decoders = _single(folder, *names, is_needed=False)
-    else:
-        decoders = [path]
+    names = [f"{path.name}.decoder.yml", "decoder.yml"]
+    if path.is_dir():
+        names += "*decoder.yml", "config*.yml"
+    is_one = not models and not path.is_dir()
+    decoders = [path] if is_one else _single(folder, *names, is_needed=False)
     read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
     decoder = SettingsFile([*decoders, path][0], read)
     models = models or _paths_beside(folder, decoder.value("models", []))
@@ -129,11 +127,9 @@ def _single(folder: Path, *patterns: str, is_needed: bool = True) -> list[Path]:
     models = ([x for x in files if not imported.NOT_A_MODEL.search(x.name)] for files in found)
     files = next(filter(None, models), [])
     if len(files) > 1 or (is_needed and not files):
-        raise UserError(
-            f"{folder} has {', '.join(file.name for file in files) or f'no {patterns[-1]}'}, "
-            "expected one: give the .npz or decoder.yml that you mean as --model, and the "
-            "vocabulary as --vocab, twice for source and target."
-        )
+        names = ", ".join(file.name for file in files) or f"no {patterns[-1]}"
+        fix = "give that file as --model, or vocabularies of source and target as --vocab"
+        raise UserError(f"{folder} has {names}, expected one: {fix}.")
     return files
 
 
@@ -173,9 +169,7 @@ def _decoding(
     return imported.decoding_bindings(origin, settings)
 
 
-def _shortlist(
-    decoder: SettingsFile, source: imported.Ids, target: imported.Ids
-) -> ShortlistFile | None:
+def _shortlist(decoder: SettingsFile, source: Ids, target: Ids) -> ShortlistFile | None:
     """Reads the shortlist that decoder.yml names, or that lies beside it, with our ids."""
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", [])[:1])
@@ -185,10 +179,8 @@ def _shortlist(
     lists = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()))
     rows, most = len(lists.splits) - 1, lists.ids.max(initial=0)
     if rows != source.max() + 1 or most > target.max():
-        raise UserError(
-            f"{path} has lists of {rows} source ids, of target ids up to {most}; expected "
-            f"{source.max() + 1} and {target.max()}: give the model's own shortlist."
-        )
+        fix = f"expected {source.max() + 1} and {target.max()}: give the model's own shortlist"
+        raise UserError(f"{path} has lists of {rows} source ids, target ids up to {most}; {fix}.")
     ours = np.argsort(target)[-target.max() - 1 :]
     own = (lists.of(number) if number >= 0 else lists.ids[:0] for number in source)
     return ShortlistFile.of_lists([ours[ids] for ids in own], ours[lists.always])
@@ -214,10 +206,8 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
     is_cut = rows < size and (eos, unk) == (0, 1)
     is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
     if size != rows and (is_spm or not (is_cut or is_padded)):
-        raise UserError(
-            f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has: give the "
-            "model's own vocabulary."
-        )
+        fix = "as the model has: give the model's own vocabulary"
+        raise UserError(f"{path} has ids up to {size - 1}, expected {rows} ids, {fix}.")
     if size != rows:
         logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
     pieces[-1] = "<pad>" if "<pad>" not in pieces.values() else "<pad -1>"
@@ -229,10 +219,8 @@ def _splitter(path: Path) -> MarianFile:
     if path.exists():
         return MarianFile(imported.read_file(path, Path.read_bytes), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
-        raise UserError(
-            f"{codes[0]} splits words for this model, after Moses's tokenizer, expected source.spm "
-            "and target.spm, SentencePiece's: such a model cannot be imported."
-        )
+        fix = "expected source.spm and target.spm: such a model cannot be imported"
+        raise UserError(f"{codes[0]} splits words after Moses's tokenizer, {fix}.")
     logging.info("the vocabulary has words: lines are split at blanks, as the training text was")
     return MarianFile(b"", [], kind="words")
 
@@ -240,22 +228,20 @@ def _splitter(path: Path) -> MarianFile:
 def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
     """Reads the id of every piece of a map or of lines, and the ids of EOS and UNK."""
     text = read_at_most(path, 64 * _MOST_YAML).decode()
-    if path.suffix in (".yml", ".yaml", ".json"):
-        ids = _parse_map(text, path.suffix == ".json")
+    if path.suffix == ".json":
+        ids = _ids_of_map(json.loads(text))
+    elif path.suffix in (".yml", ".yaml"):
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        hidden = text.removeprefix("\ufeff").translate({c: _STAND_IN + c for c in _UNREADABLE})
+        # Not safe_load, for which "on" is true, and not a word.
+        ids = _ids_of_map(yaml.load(hidden, loader))
     else:
         lines = text.removesuffix("\n").split("\n")
         ids = {line.removesuffix("\r"): number for number, line in enumerate(lines)}
     return ids, ids[_EOS], ids[_UNK]
 
 
-def _parse_map(text: str, is_json: bool) -> dict[str, int]:
-    if is_json:
-        content: Any = json.loads(text)
-    else:
-        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-        hidden = text.removeprefix("\ufeff").translate({c: _STAND_IN + c for c in _UNREADABLE})
-        # Not safe_load, for which "on" is true, and not a word.
-        content = yaml.load(hidden, loader)
+def _ids_of_map(content: Any) -> dict[str, int]:
     shown = {_STAND_IN + c: c for c in _UNREADABLE}
     ids = {str(piece).translate(shown): int(number) for piece, number in dict(content).items()}
     pieces = {number: piece for piece, number in ids.items()}
@@ -285,9 +271,7 @@ def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
     return file, arguments
 
 
-def _build(
-    file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, imported.Ids]
-) -> Transformer:
+def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Ids]) -> Transformer:
     """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
     model = Transformer(**arguments)
     model.build()
@@ -349,8 +333,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
-    match = re.match(r"v(\d+)\.(\d+)\.(\d+)", options.value("version", "v0.0.0"))
-    version = tuple(map(int, match.groups())) if match else ()
+    version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))
     if activation == "gelu" and version <= (1, 12, 0):
         raise options.refused("version", "v1.12.1 or later: before, gelu was x·sigmoid(1.702 x)")
     # As that version, and no earlier one, normalizes keys and values.

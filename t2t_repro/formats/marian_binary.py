@@ -31,7 +31,6 @@ _ALIGNMENT = 256
 _LARGEST = 127
 
 _SHORTLIST = 0xF11A48D5013417F5
-_ALL_BITS = 2**64 - 1
 
 
 def read_binary(data: bytes) -> dict[str, NDArray]:
@@ -59,10 +58,7 @@ def read_binary(data: bytes) -> dict[str, NDArray]:
 def _tensor(name: str, shape: list[int], kind: int, data: NDArray[np.uint8]) -> NDArray:
     """Returns a tensor of `kind` from its bytes."""
     if kind not in _TYPES or min(shape, default=0) < 1:
-        raise ValueError(
-            f"{name} has the type {kind:#x} and the shape {shape}, expected float32, float16 or "
-            "intgemm's"
-        )
+        raise ValueError(f"{name} has type {kind:#x}, shape {shape}, expected floats or intgemm's")
     reader = ByteReader(data)
     values = reader.array(_TYPES[kind], math.prod(shape))
     if kind not in (_INT8, _INT16):
@@ -142,5 +138,5 @@ def _checksum(body: NDArray[np.uint8]) -> int:
     """Returns the checksum of what stands behind it."""
     found = 0
     for word in body[: len(body) // 8 * 8].view("<u8").tolist():
-        found ^= word + 0x9E3779B9 + (found << 6) + (found >> 2) & _ALL_BITS
+        found ^= (word + 0x9E3779B9 + (found << 6) + (found >> 2)) % 2**64
     return found

@@ -74,6 +74,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
 
 def _check(model: Transformer) -> None:
     layer = model.config
+    widths = {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)}
     supported = {
         "Transformer.positional_encoding": (model.positional_encoding.kind, ["concatenated"]),
         "Transformer.tied_embeddings": (model.tied_embeddings, ["all", "target_softmax"]),
@@ -81,10 +82,7 @@ def _check(model: Transformer) -> None:
         "LayerConfig.normalization": (layer.normalization, ["post"]),
         "LayerConfig.norm_epsilon": (layer.norm_epsilon, [LAYER_NORM_EPSILON]),
         "LayerConfig.decoder_self_attention": (layer.decoder_self_attention, ["attention", "ssru"]),
-        "the width of all heads": (
-            {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)},
-            [{layer.d_model}],
-        ),
+        "the width of all heads": (widths, [{layer.d_model}]),
     }
     check_exportable(model, "Marian", supported)
 
@@ -95,10 +93,8 @@ def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
     ours = {piece: number for number, piece in enumerate(pieces)}
     theirs = [processor.id_to_piece(number) for number in range(len(processor))]
     if missing := [piece for piece in theirs if piece not in ours]:
-        raise UserError(
-            f"{subwords.model_path} has a vocabulary beside SentencePiece's, without the piece "
-            f"{missing[0]!r}; expected SentencePiece's own: give --format=saved_model."
-        )
+        received = f"{subwords.model_path} lacks SentencePiece's piece {missing[0]!r}"
+        raise UserError(f"{received}, expected all of them: give --format=saved_model.")
     return np.array([ours[piece] for piece in theirs])
 
 
@@ -107,9 +103,8 @@ def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
     layer, orders = model.config, {"source": source, "target": target}
     named = named_weights(model, TABLES, lambda weight: their_name(weight, layer))
     named.pop(TABLES["logits_bias"], None)
-    tensors = {
-        name: np.array(weight)[orders.get(side, ...)] for name, (weight, side) in named.items()
-    }
+    rows = {name: orders.get(side, ...) for name, (_, side) in named.items()}
+    tensors = {name: np.array(weight)[rows[name]] for name, (weight, _) in named.items()}
     if model.tied_embeddings == "all":
         tensors["Wemb"] = tensors.pop(TABLES["embedding/table"])
     bias = logits_bias(model)

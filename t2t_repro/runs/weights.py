@@ -151,7 +151,12 @@ def check_exportable(
         "Transformer.source_eos": (model.settings.source_eos, [True]),
     }
     # The one supported list of the user's own weights is the empty list.
-    for name, (value, supported) in {**usual, **settings, "weights": (own, [[]])}.items():
+    check_supported(engine, {**usual, **settings, "weights": (own, [[]])})
+
+
+def check_supported(engine: str, settings: Mapping[str, tuple[Any, Any]]) -> None:
+    """Checks values by name, each with those that an engine supports; see `check_exportable`."""
+    for name, (value, supported) in settings.items():
         if value not in supported:
             raise UserError(
                 f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +30,7 @@ from t2t_repro.decoding.shortlist import LexicalShortlist, ShortlistFile, narrow
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.formats.litert import write_litert_model
-from t2t_repro.text.subword_model import shared
+from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 from tests.commands import WITHOUT_TENSORFLOW, outcomes_of
 from tests.decoding.random_translator import ODD_LINES, random_model
@@ -79,7 +80,9 @@ def translator_of(subwords, kind, lists=None):
     search, sizes = KINDS[kind]
     imported = ImportedBehaviour(True, True, (UNK_ID,)) if "start_id" in sizes else None
     settings = TranslatorSettings(search, 8, 24, imported=imported or ImportedBehaviour())
-    return Translator([random_model(subwords, **sizes)], shared(subwords), settings, lists)
+    # As a model of Marian has them: two files, which may be equal.
+    sides = SubwordPair(subwords, copy(subwords)) if lists else shared(subwords)
+    return Translator([random_model(subwords, **sizes)], sides, settings, lists)
 
 
 def lists_for(size):
@@ -112,6 +115,7 @@ def test_translations_and_scores_are_the_same(subwords, kind, tmp_path):
     translator = translator_of(subwords, kind, lists)
     write_litert_model(translator, "float32", 40, tmp_path / "exported")
     engine = LiteRTTranslator(tmp_path / "exported")
+    assert engine.subwords.source is engine.subwords.target
     for n_best in {1, translator.beam_size}:
         expected = translator.translate(LINES, n_best, first=None)
         found = engine.translate(LINES, n_best, first=None)

@@ -98,7 +98,16 @@ def _specification(translator: Translator) -> Spec:
     for name, value in {**_layers(model), **_tables(translator)}.items():
         scope, _, attribute = name.rpartition("/")
         setattr(index_spec(spec, scope), attribute, value)
-    _fill_texts(spec, translator)
+    source, target = translator.subwords.each(lambda side: side.pieces())
+    # Rows beyond the vocabulary count as UNK, as in `SentencePieceModel.decode`.
+    unknown = [target[UNK_ID]]
+    spec.register_source_vocabulary(source + unknown * (model.source_vocab_size - len(source)))
+    spec.register_target_vocabulary(target + unknown * (model.vocab_size - len(target)))
+    spec.config.unk_token = target[UNK_ID]
+    spec.config.eos_token = target[EOS_ID]
+    spec.config.bos_token = spec.config.decoder_start_token = target[model.settings.start_id]
+    spec.config.add_source_eos = model.settings.source_eos
+    spec.config.layer_norm_epsilon = layer.norm_epsilon
     return spec
 
 
@@ -122,20 +131,6 @@ def _tables(translator: Translator) -> dict[str, Array]:
         # All learned ones, or as many as sources and targets need.
         tables[name] = np.array(encoding.encode(ops.arange(encoding.max_length or positions)))
     return tables
-
-
-def _fill_texts(spec: Spec, translator: Translator) -> None:
-    """Sets the token of every id, and the special tokens."""
-    source, target = translator.subwords.each(lambda side: side.pieces())
-    model, unknown = translator.model, [target[UNK_ID]]
-    # Rows beyond the vocabulary count as UNK, as in `SentencePieceModel.decode`.
-    spec.register_source_vocabulary(source + unknown * (model.source_vocab_size - len(source)))
-    spec.register_target_vocabulary(target + unknown * (model.vocab_size - len(target)))
-    spec.config.unk_token = target[UNK_ID]
-    spec.config.eos_token = target[EOS_ID]
-    spec.config.bos_token = spec.config.decoder_start_token = target[model.settings.start_id]
-    spec.config.add_source_eos = model.settings.source_eos
-    spec.config.layer_norm_epsilon = model.config.norm_epsilon
 
 
 def _layers(model: Transformer) -> dict[str, Any]:

@@ -111,17 +111,13 @@ def _find_splitters(folder: Path) -> list[Path]:
     names = [path.name for path in found]
     are_sides = all(name.startswith(("source", "target")) for name in names)
     if "bpe.model" in names or len(found) > 1 + are_sides:
-        raise UserError(
-            f"{folder} has {', '.join(names)}, expected one SentencePiece model, or one each for "
-            "source and target: give what splits text as --sentencepiece. Models with Moses's "
-            "tokenizer and BPE (bpe.model) cannot be imported."
-        )
+        fix = "give one a side as --sentencepiece; models with BPE (bpe.model) cannot be imported"
+        raise UserError(f"{folder} has {', '.join(names)}, expected SentencePiece models: {fix}.")
     return found
 
 
 def _read_splitter(path: Path) -> bytes:
-    content: bytes = SentencePieceProcessor(model_file=str(path)).serialized_model_proto()
-    return content
+    return bytes(SentencePieceProcessor(model_file=str(path)).serialized_model_proto())
 
 
 def _read_side(
@@ -137,10 +133,8 @@ def _read_side(
     eos, unk = numbers.get(eos_token, _NO_EOS), numbers.get(unk_token, _NO_UNK)
     needs_eos = side == "target" or config.value("add_source_eos", False)
     if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
-        raise UserError(
-            f"{path} has {len(tokens)} tokens, expected {len(table)}, as the model has, with "
-            f"{eos_token} and {unk_token} among them: give the files of one model."
-        )
+        fix = f"with {eos_token} and {unk_token} among them: give the files of one model"
+        raise UserError(f"{path} has {len(tokens)} tokens, expected {len(table)}, {fix}.")
     may_be_pad = map(numbers.get, ("<pad>", "<blank>", config.value("decoder_start_token")))
     pads = [n for n in may_be_pad if n not in (None, eos, unk) and not table[n].any()]
     pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in numbers.items()}
@@ -197,9 +191,7 @@ def _scale(file: _ModelBin, stack: str) -> float:
     return float(np.float32(value) / usual)
 
 
-def _arguments(
-    file: _ModelBin, config: SettingsFile, tables: Mapping[str, Array]
-) -> dict[str, Any]:
+def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) -> dict[str, Any]:
     """Returns the arguments of the `Transformer`, but for its positions and its first id."""
     common: dict[str, Any] = {"num_heads": 8, "head_dim": None, "activation": 0, "pre_norm": 1}
     for part in common:

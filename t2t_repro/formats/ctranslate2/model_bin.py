@@ -29,10 +29,7 @@ def read_model_bin(path: Path) -> dict[str, NDArray]:
     reader = ByteReader(np.memmap(path, mode="r"))
     found = reader.number("<u4"), _name(reader), reader.number("<u4")
     if found != _KIND:
-        raise ValueError(
-            "version {}, {} of revision {}, expected {}, {} and {}, which CTranslate2 3 and 4 "
-            "write for models of translation: convert the model again".format(*found, *_KIND)
-        )
+        raise ValueError(f"it is {found}, expected {_KIND}: convert again with CTranslate2 3 or 4")
     arrays = {_name(reader): _values(reader) for _ in range(reader.number("<u4"))}
     for name in [name for name in arrays if f"{name}_scale" in arrays]:
         arrays[name] = (arrays[name].T / arrays.pop(f"{name}_scale")).T

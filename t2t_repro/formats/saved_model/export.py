@@ -29,8 +29,8 @@ WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 
 def next_version(export_dir: Path) -> int:
     """Returns one more than the largest version that exists."""
-    names = [path.name for path in export_dir.glob("*")]
-    return max((int(name) for name in names if name.isdecimal()), default=0) + 1
+    numbers = (int(path.name) for path in export_dir.glob("*") if path.name.isdecimal())
+    return max(numbers, default=0) + 1
 
 
 def write_saved_model(servable: Servable, export_dir: Path, version: int, model_name: str) -> Path:
@@ -87,9 +87,8 @@ def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as file:
         for signature, function in signatures.items():
-            request = PredictRequest()
-            request.model_spec.name = model_name
-            request.model_spec.signature_name = signature
+            asked = {"name": model_name, "signature_name": signature}
+            request = PredictRequest(model_spec=asked)
             for name in inspect.signature(function.python_function).parameters:
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(inputs[name]))
             log = PredictionLog(predict_log=PredictLog(request=request))

@@ -24,7 +24,6 @@ Signatures = dict[str, tf.types.experimental.GenericFunction]
 SIGNATURES = ("serving_default", "nbest", "token_ids", "score")
 MORE_SIGNATURES = ("prefix", "sample", "alignment")
 
-_LARGEST_INT8 = 127.0
 _TEXTS = tf.TensorSpec([None], tf.string)
 _SEEDS = tf.TensorSpec([None], tf.int64)
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -73,9 +72,8 @@ class Servable(tf.Module):
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
-        self._source_text, self._target_text = translator.subwords.each(
-            lambda side: side.in_graph()
-        )
+        texts = translator.subwords.each(lambda side: side.in_graph())
+        self._source_text, self._target_text = texts
         if "alignment" in more:
             # Word boundaries are SentencePiece's.
             translator.subwords.each(lambda side: side.sentencepiece())
@@ -429,5 +427,5 @@ def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
         int8 [rows, columns], and float32 scales, [rows, 1] or [1, columns].
     """
     largest = tf.reduce_max(tf.abs(matrix), axis=axis, keepdims=True)
-    scale = tf.where(largest > 0, largest / _LARGEST_INT8, 1.0)
+    scale = tf.where(largest > 0, largest / 127.0, 1.0)
     return tf.cast(tf.round(matrix / scale), tf.int8), scale
