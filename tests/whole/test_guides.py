@@ -131,7 +131,7 @@ def test_a_binding_is_accepted(binding, monkeypatch):
 
 
 FILE = re.compile(
-    r"\.(py|md|gin|sh|json|ya?ml|txt|spm|npz|h5|bin|pbtxt|tsv|de|en|model|safetensors|tflite)$"
+    r"\.(py|md|gin|sh|json|ya?ml|txt|spm|npz|h5|bin|pbtxt|tsv|de|en|model|safetensors|tflite|html)$"
 )
 NOT_CONFIGURED = {
     "MarianMTModel", "MarianTokenizer", "constraints", "dev", "experiment", "given", "lm_head",
