@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[1]
 EXPORTS = {
     "translate": None,
     "SavedModel": ["--format=saved_model"],
@@ -51,8 +50,8 @@ def saved_model(folder: Path, beam: int) -> Translate:
     answer = tf.saved_model.load(str(folder / "1")).signatures["serving_default"]
 
     def work(lines: Sequence[str]) -> Sequence[str]:
-        (found,) = answer(tf.constant(lines)).values()
-        return [text.decode() for text in found.numpy()]
+        found = answer(tf.constant(lines))["translation"].numpy()
+        return [text.decode() for text in found]
 
     def work_on_all_cores(lines: Sequence[str]) -> Sequence[str]:
         order = sorted(range(len(lines)), key=lambda n: -len(lines[n]))
@@ -124,7 +123,7 @@ def main() -> None:
         print(json.dumps(measured(options)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        folders = exported(options.model_dir, Path(folder))
+        folders = exported(options, Path(folder))
         rounds = [
             measured_apart(engine, path)
             for _ in range(options.rounds)
@@ -139,15 +138,16 @@ def main() -> None:
         print(f"| {engine} | {' | '.join(cells)} |")
 
 
-def exported(model_dir: Path, folder: Path) -> dict[str, Path]:
+def exported(options: argparse.Namespace, folder: Path) -> dict[str, Path]:
     """Exports a model for all engines that take it; returns their folders."""
     folders = {}
     for engine, flags in EXPORTS.items():
-        folders[engine] = folder / engine if flags else model_dir
+        folders[engine] = folder / engine if flags else options.model_dir
         if flags:
-            where = [f"--model_dir={model_dir}", f"--export_dir={folders[engine]}"]
+            where = [f"--model_dir={options.model_dir}", f"--export_dir={folders[engine]}"]
+            where += [f"--calibration={options.input}"] * (engine == "fxtranslate")
             command = [sys.executable, "-m", "t2t_repro.export", *where, *flags]
-            done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 print(f"{engine}: {done.stderr.splitlines()[-1]}", file=sys.stderr)
                 del folders[engine]
@@ -159,7 +159,7 @@ def measured_apart(engine: str, folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"engine": engine}
     for how in ("alone", "together"):
         command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, str(folder), how]
-        environment = os.environ | {"PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1"}
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode:
             print(f"{engine}: {done.stderr.splitlines()[-1]}", file=sys.stderr)
