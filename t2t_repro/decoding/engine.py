@@ -32,6 +32,10 @@ class Engine(Protocol):
         """The most subwords of a line that it translates well, EOS included."""
 
     @property
+    def aligns(self) -> bool:
+        """Whether `align` works."""
+
+    @property
     def align(self) -> Callable[..., list[str]] | None:
         """Aligns lines with their translations, see `Translator.align`; None if it cannot."""
 

@@ -45,12 +45,14 @@ class LiteRTTranslator:
     Attributes:
         path: of the model's file.
         subwords, tags, beam_size, trained_length: see `Engine`.
+        aligns: False.
         align, score: None.
 
     Raises:
         UserError: the directory is of another form, or something in it is missing or damaged.
     """
 
+    aligns = False
     align = score = None
 
     def __init__(self, directory: Path) -> None:

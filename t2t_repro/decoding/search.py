@@ -58,13 +58,17 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
     """Logs which sources are longer than those of the training; nothing without a first number."""
     long = [index for index, of_line in enumerate(ids) if len(of_line) > trained_length]
+    message = (
+        f"longer than the {trained_length} subwords of training, and may be translated in part; "
+        "--split_sentences translates sentence by sentence"
+    )
+    log_numbered_lines(first, long, message)
+
+
+def log_numbered_lines(first: int | None, indices: Collection[int], message: str) -> None:
+    """Logs what a message is about; nothing if there is no first number."""
     if first is not None:
-        log_lines(
-            first,
-            long,
-            f"longer than the {trained_length} subwords of training, and may be translated in "
-            "part; --split_sentences translates sentence by sentence",
-        )
+        log_lines(first, indices, message)
 
 
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:

@@ -55,7 +55,7 @@ def find_aligner(engine: Engine, tag: str = "") -> Align | None:
         for links in align_lines([f"{tag} {text}".strip() for text in sources], targets):
             yield {int(b): int(a) - len(tag.split()) for a, b in re.findall(r"(\d+)-(\d+)", links)}
 
-    return align if getattr(engine, "aligns", False) else None
+    return align if engine.aligns else None
 
 
 def translate_sentences(

@@ -1,6 +1,6 @@
 """Text in, text out: subwords, batches of similar length, search (paper, section 6.1)."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -27,7 +27,7 @@ from t2t_repro.decoding.search import (
     SearchResult,
     StepModel,
     Translation,
-    log_lines,
+    log_numbered_lines,
     log_untrained,
 )
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
@@ -199,7 +199,9 @@ class Translator:
         blank = [[Translation("", 0.0)] for _ in sources.ids]
         results = compute_batches(translate_batch, *plan, blank, report)
         unfinished = [index for index, (best, *_) in enumerate(results) if not best.finished]
-        _warn(first, unfinished, "the translation is cut off at the limit of its length")
+        log_numbered_lines(
+            first, unfinished, "the translation is cut off at the limit of its length"
+        )
         return results
 
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
@@ -312,7 +314,9 @@ class Translator:
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
         for index in truncated:
             del encoded[index][longest - 1 : -1]
-        _warn(first, truncated, f"the {side} is long, only the first {longest} subwords are used")
+        log_numbered_lines(
+            first, truncated, f"the {side} is long, only the first {longest} subwords are used"
+        )
         return EncodedSentences(lines, encoded, truncated)
 
     def _encode_prefixes(
@@ -336,7 +340,7 @@ class Translator:
             if length > 0 and limit < len(ids):
                 truncated.add(index)
             del ids[limit if length else 0 :]
-        _warn(first, truncated, "the prefix is longer than a translation, and cut off")
+        log_numbered_lines(first, truncated, "the prefix is longer than a translation, and cut off")
         return encoded, truncated
 
     def max_target_length(self, length: int) -> int:
@@ -413,9 +417,3 @@ class Translator:
             for of_one, score in zip(ids[:, self.codes :], scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]
-
-
-def _warn(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs what a message is about; nothing if there is no first number."""
-    if first is not None:
-        log_lines(first, indices, message)

@@ -120,4 +120,4 @@ def test_only_one_model_aligns_and_a_tag_is_no_word(model, subwords):
     (line,) = translator.align(["the a red bird"], ["a tree sees"])
     assert " ".join(f"{source + 2}-{target}" for target, source in links.items()) == line
     assert find_aligner(Translator([model, model], shared(subwords))) is None
-    assert find_aligner(SimpleNamespace(align=None)) is None
+    assert find_aligner(SimpleNamespace(align=None, aligns=False)) is None
