@@ -1,4 +1,4 @@
-"""Small models of M2M-100 and NLLB, against transformers; see benchmarks/multilingual_oracle.py."""
+"""Small models of M2M-100 and NLLB, against transformers; see multilingual/make.py."""
 
 import json
 import shutil

@@ -3,10 +3,9 @@
 Needs PyTorch:
 
     pip install torch transformers sentencepiece protobuf requests safetensors
-    python benchmarks/multilingual_oracle.py
+    python tests/formats/hugging_face/multilingual/make.py
 
-m2m/ and nllb/ of tests/formats/hugging_face/multilingual are models with random weights;
-expected.json has ids, scores and logits.
+m2m/ and nllb/ beside it are models with random weights; expected.json has ids, scores and logits.
 """
 
 import io
@@ -25,7 +24,7 @@ from transformers import (
     NllbTokenizer,
 )
 
-HERE = Path(__file__).parents[1] / "tests" / "formats" / "hugging_face" / "multilingual"
+HERE = Path(__file__).parent
 TEXT = [
     "the quick brown fox jumps over the lazy dog.",
     "a man in a blue shirt is standing on a ladder, cleaning a window!",
