@@ -2,7 +2,7 @@
 
 config.json:
 
-    version              of the directory's form, 1
+    version              of the directory's form, 2
     max_source_length    the most ids of a source, EOS included
     trained_length       of a source that is translated well, at most
     beam_size            translations of a source
@@ -16,6 +16,7 @@ config.json:
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from queue import LifoQueue
 from typing import Any
@@ -33,11 +34,14 @@ from t2t_repro.text.subword_model import open_pair
 from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
-MODEL, CONFIG, SHORTLIST, VERSION = "model.tflite", "config.json", "shortlist.npz", 1
+MODEL, CONFIG, SHORTLIST, VERSION = "model.tflite", "config.json", "shortlist.npz", 2
+
+_HYPOTHESES = 32
+"""That a core scores together: of as many lines."""
 
 
 class LiteRTTranslator:
-    """An `Engine` that translates on every core one line after the other.
+    """An `Engine` that translates some lines of similar length together on every core.
 
     Args:
         directory: that `export --format=litert` wrote.
@@ -77,12 +81,14 @@ class LiteRTTranslator:
         self._shortlist = ShortlistFile.read(lists) if lists.exists() else None
         never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
         self._never = np.isin(np.arange(config["vocab_size"]), [*never])
+        # The list of ids is a sentence's own.
+        self._rows = 1 if self._shortlist else max(1, _HYPOTHESES // self.beam_size)
         self._threads = ThreadPoolExecutor(cores)
         self._idle: LifoQueue[Any] = LifoQueue()
         for one in runners:
             self._idle.put(one.get_signature_runner())
             # The first call prepares the weights.
-            self._search(1, [*[UNK_ID] * self._codes, EOS_ID])
+            self._search(1, [[*[UNK_ID] * self._codes, EOS_ID]])
 
     def translate(
         self,
@@ -101,33 +107,42 @@ class LiteRTTranslator:
         self.tags.warn(lines, first)
         encoded = self.subwords.source.encode([line.strip() for line in lines])
         log_untrained(encoded, self.trained_length, first)
-        pairs = zip(lines, encoded, strict=True)
-        sources = [ids if line.strip() and len(ids) > 1 else [] for line, ids in pairs]
-        results = []
-        for found in self._threads.map(partial(self._search, n_best), sources):
-            results.append(found)
+        some = [n for n, ids in enumerate(encoded) if lines[n].strip() and len(ids) > 1]
+        some.sort(key=lambda n: -len(encoded[n]))
+        rows = min(self._rows, -(-len(some) // usable_cores())) or 1
+        groups = [some[start : start + rows] for start in range(0, len(some), rows)]
+        sources = [[encoded[n] for n in group] for group in groups]
+        found: dict[int, list[Translation]] = {}
+        searched = self._threads.map(partial(self._search, n_best), sources)
+        for group, of_group in zip(groups, searched, strict=True):
+            found.update(zip(group, of_group, strict=True))
             if report:
-                report(len(results) / len(lines))
+                report(len(found) / len(some))
+        results = [found.get(n, [Translation("", 0.0)]) for n in range(len(lines))]
         if first is not None:
             log_cut([best for best, *_ in results], first)
         return results
 
-    def _search(self, n_best: int, ids: list[int]) -> list[Translation]:
-        """Translates the ids of a line; a blank one has none."""
-        if not ids:
-            return [Translation("", 0.0)]
-        is_cut = len(ids) > self._longest
-        source = ids[: self._longest - 1] + ids[-1:] if is_cut else ids
-        given = {"source_ids": np.array([source], np.int32), "n_best": np.array(n_best, np.int32)}
+    def _search(self, n_best: int, sources: list[list[int]]) -> list[list[Translation]]:
+        """Translates the ids of lines together."""
+        longest = self._longest
+        cut = [ids[: longest - 1] + ids[-1:] if len(ids) > longest else ids for ids in sources]
+        source = np.array([*zip_longest(*cut, fillvalue=PAD_ID)], np.int32).T
+        given = {"source_ids": source, "n_best": np.array(n_best, np.int32)}
         if self._shortlist:
-            given["among"] = self._shortlist.of_sentence(source, self._never)
+            given["among"] = self._shortlist.of_sentence(cut[0], self._never)
         run = self._idle.get()
         try:
             found = run(**given)
         finally:
             self._idle.put(run)
+        ids, scores = found["ids"][..., self._codes :], found["scores"]
+        decode = self.subwords.target.decode
         return [
-            Translation(self.subwords.target.decode(one), float(score), EOS_ID in one, is_cut)
-            for one, score in zip(found["ids"][:, self._codes :], found["scores"], strict=True)
-            if score > UNFILLED_SCORE / 2
-        ][:n_best]
+            [
+                Translation(decode(one), float(score), EOS_ID in one, len(of_line) > longest)
+                for one, score in zip(*of_row, strict=True)
+                if score > UNFILLED_SCORE / 2
+            ][:n_best]
+            for of_line, *of_row in zip(sources, ids, scores, strict=True)
+        ]

@@ -6,8 +6,8 @@ export_dir/
   subwords.model           the subwords; or one for each side, see `text.subword_model`
   shortlist.npz            see `ShortlistFile`; where the model came with one
 
-The file has LiteRT's own operations alone, and translates one sentence at a time. Its layers are
-the model's; embeddings and the cache are written anew.
+The file has LiteRT's own operations alone, and translates sentences together; with a shortlist, one
+at a time. Its layers are the model's; embeddings and the cache are written anew.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ from t2t_repro.decoding.beam_search import BeamSteps, MarianSteps
 from t2t_repro.decoding.litert import CONFIG, MODEL, SHORTLIST, VERSION
 from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.decoding.settings import BeamSearch, MarianSearch
-from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop
+from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop, where_row
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory, write_json
@@ -76,7 +76,7 @@ def write_litert_model(
         "special_ids": {"PAD": PAD_ID, "EOS": EOS_ID, "UNK": UNK_ID},
         "target_languages": translator.tags.languages,
     }
-    content = _converted(OneSentence(translator, weights == "int8", max_length))
+    content = _converted(SearchInOneFile(translator, weights == "int8", max_length))
     texts = translator.subwords.contents()
     if len({*texts.values()}) == 1:
         # Two equal ones would be in memory twice.
@@ -89,14 +89,14 @@ def write_litert_model(
             lists.write(partial / SHORTLIST)
 
 
-def _converted(sentence: "OneSentence") -> bytes:
+def _converted(search: "SearchInOneFile") -> bytes:
     """Returns the content of the file."""
     with tempfile.TemporaryDirectory() as folder:
-        function = tf.function(sentence.translate, sentence.inputs, autograph=False)
-        tf.saved_model.save(sentence.weights, folder, function.get_concrete_function())
+        function = tf.function(search.translate, search.inputs, autograph=False)
+        tf.saved_model.save(search.weights, folder, function.get_concrete_function())
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-        converter.optimizations = [tf.lite.Optimize.DEFAULT] * sentence.has_int8
+        converter.optimizations = [tf.lite.Optimize.DEFAULT] * search.has_int8
         try:
             return bytes(converter.convert())
         except ConverterError as error:
@@ -105,8 +105,8 @@ def _converted(sentence: "OneSentence") -> bytes:
             ) from error
 
 
-class OneSentence:
-    """The search of one sentence, in operations that LiteRT has.
+class SearchInOneFile:
+    """The search of a batch, in operations that LiteRT has.
 
     Args:
         translator: what is computed.
@@ -122,7 +122,7 @@ class OneSentence:
     def __init__(self, translator: Translator, has_int8: bool, max_length: int) -> None:
         self._translator, self._model = translator, (model := translator.model)
         self.has_int8, self._max_length = has_int8, max_length
-        shapes = {"source_ids": [1, None], "n_best": []}
+        shapes = {"source_ids": [None, None], "n_best": []}
         if translator.used_shortlist:
             shapes["among"] = [None]
         self.inputs = [tf.TensorSpec(shape, tf.int32, name) for name, shape in shapes.items()]
@@ -151,9 +151,9 @@ class OneSentence:
         return self._stored(integers), self._stored(tf.bitcast(scales, tf.int32))
 
     def _embedded(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
-        """Computes what an embedding does: [1, ids] → [1, ids, d_model]."""
-        is_token = tf.cast(ids != PAD_ID, tf.float32)
-        return self._looked_up(embedding, ids) * embedding.d_model**0.5 * is_token[..., None]
+        """Computes what an embedding does: [batch, ids] → [batch, ids, d_model]."""
+        is_token = tf.expand_dims(tf.cast(ids != PAD_ID, tf.float32), -1)
+        return self._looked_up(embedding, ids) * embedding.d_model**0.5 * is_token
 
     def _looked_up(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
         """Returns rows of an embedding's matrix: [..., ids] → [..., ids, d_model]."""
@@ -164,21 +164,23 @@ class OneSentence:
     def translate(
         self, source_ids: tf.Tensor, n_best: tf.Tensor, among: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Finds translations of a sentence: the signature of the file.
+        """Finds translations of sentences: the signature of the file.
 
         Args:
-            source_ids: [1, source_length] int32, EOS last.
+            source_ids: [batch, source_length] int32, EOS last, then PAD.
             n_best: scalar int32, how many translations are wanted.
-            among: [ids] int32, of the lexical shortlist; the others are not scored.
+            among: [ids] int32, of the lexical shortlist of a single sentence; the others are not
+                scored.
 
         Returns:
-            ids: [beam, limit of the length] int32, as `SearchResult`'s; the best of n_best first.
-            scores: [beam] float32.
+            ids: [batch, beam, limit of the length] int32, as `SearchResult`'s; the best of n_best
+                first.
+            scores: [batch, beam] float32.
         """
         translator, model = self._translator, self._model
         length = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
         limit = tf.minimum(translator.max_target_lengths(length), self._max_length)
-        positions = limit[0]
+        batch, beam, positions = tf.size(limit), translator.beam_size, tf.reduce_max(limit)
         row = SentenceConstants(limit, (), ())
         code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
         source = model.encoded_ids(source)
@@ -198,7 +200,7 @@ class OneSentence:
         steps = _STEPS[type(search)](search, one, one, limit, positions, n_best, constraints)
 
         def goes_on(step: tf.Tensor, state: Any, past: list, ancestors: tf.Tensor) -> tf.Tensor:
-            return ~steps.is_done(state, step, row)[0]
+            return ~tf.reduce_all(steps.is_done(state, step, row))
 
         def advance(step: tf.Tensor, state: Any, past: list, ancestors: tf.Tensor) -> tuple:
             ancestors = cache.descend(ancestors, state.parents, step)
@@ -209,29 +211,33 @@ class OneSentence:
                 x = self._embedded(model.embedding, ids)
                 x += model.target_positional_encoding.encode(step[None])[None]
                 vectors = model.decoder(x, memory, source_mask=mask, past=pasts)
-            logits = tf.matmul(vectors[0], rows, transpose_b=True) + bias
+            logits = tf.matmul(vectors, rows, transpose_b=True) + bias
             if translator.codes:
-                certain = tf.one_hot(code[0], logits.shape[-1], 0.0, float("-inf"))
+                certain = tf.one_hot(code, logits.shape[-1], 0.0, float("-inf"))
                 logits = tf.where(step < translator.codes, certain, logits)
-            # With a shortlist, the search loses the static shapes that the loop needs.
-            new = steps.advance(state, logits[None], step, row)
-            state = tf.nest.map_structure(lambda x, old: tf.reshape(x, tf.shape(old)), new, state)
+            done = steps.is_done(state, step, row)
+
+            def next_of(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+                # With a shortlist, the search loses the static shapes that the loop needs.
+                return where_row(done, old, tf.reshape(new, tf.shape(old)))
+
+            new = steps.advance(state, logits, step, row)
+            state = tf.nest.map_structure(next_of, state, new)
             return step + 1, state, [of_layer.kept for of_layer in pasts], ancestors
 
-        unwritten = tf.fill([1, translator.beam_size, positions], cache.NEVER_WRITTEN)
-        begin = tf.constant(0), steps.begin(1), self._empty(positions), unwritten
+        unwritten = tf.fill([batch, beam, positions], cache.NEVER_WRITTEN)
+        begin = tf.constant(0), steps.begin(batch), self._empty(batch, positions), unwritten
         _, state, _, _ = tf.while_loop(goes_on, advance, begin)
         ids, scores, _ = steps.results(state)
-        ids = ids[0] if among is None else tf.gather(among, ids[0])
-        return {"ids": ids, "scores": scores[0]}
+        return {"ids": ids if among is None else tf.gather(among, ids), "scores": scores}
 
-    def _empty(self, positions: tf.Tensor) -> list[Any]:
+    def _empty(self, batch: tf.Tensor, positions: tf.Tensor) -> list[Any]:
         """Returns the caches of the decoder's layers before the first step."""
         config, beam = self._model.config, self._translator.beam_size
-        nothing: Any = tf.zeros([1, beam, config.d_model])
+        nothing: Any = tf.zeros([batch, beam, config.d_model])
         if not config.is_recurrent:
             depths = config.key_depth, config.value_depth
-            shapes = ([1, config.num_heads, beam * positions, depth] for depth in depths)
+            shapes = ([batch, config.num_heads, beam * positions, depth] for depth in depths)
             nothing = KeysValues(*map(tf.zeros, shapes))
         return [nothing] * self._model.num_decoder_layers
 
@@ -256,7 +262,7 @@ class _NewPast(Past):
     """The earlier positions of one decoder layer, written with an operation that LiteRT has."""
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Adds this step's keys and values [1, heads, beam, depth]; returns all."""
+        """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
         place = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
         pairs = zip(self.kept, newest, strict=True)
         self.kept = KeysValues(*(dynamic_update_slice(old, new, place) for old, new in pairs))

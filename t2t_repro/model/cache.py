@@ -130,7 +130,7 @@ def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | No
     positions·beam].
     """
     beam, positions = ancestors.shape[1], tf.shape(ancestors)[2]
-    is_own = ancestors[..., None] == tf.range(beam)
+    is_own = tf.expand_dims(ancestors, -1) == tf.range(beam)
     if neighbourhood is not None:
         distance = position - tf.range(positions)
         is_near = distance <= window_of(neighbourhood, is_causal=True).before
