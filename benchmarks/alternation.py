@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 from environments import DEFAULT_ENV_DIR, make_environment
@@ -104,12 +105,7 @@ def running_worker(command: Sequence[Path | str], log: Path) -> Iterator[Worker]
     with (
         log.open("w") as errors,
         subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=environment,
+            command, stdin=PIPE, stdout=PIPE, stderr=errors, text=True, env=environment
         ) as process,
     ):
         try:
@@ -221,7 +217,7 @@ def some_of(choices: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def add_arguments(
-    parser: argparse.ArgumentParser, peers: Sequence[str], sizes: Collection[str] = SIZES
+    parser: argparse.ArgumentParser, peers: str, sizes: Collection[str] = SIZES
 ) -> None:
     """Adds the flags that the benchmarks have in common.
 
@@ -233,7 +229,7 @@ def add_arguments(
     add = parser.add_argument
     add("--sizes", type=some_of(sizes), default="base,tiny", help=f"of {', '.join(sizes)}")
     add("--dtypes", type=some_of(DTYPES), default="float32,bfloat16", help=", ".join(DTYPES))
-    add("--peers", default=",".join(peers))
+    add("--peers", default=peers)
     add("--rounds", type=int, default=3)
     add("--batches", type=int, help="how many of the batches; a smaller number is no result")
     add("--output", type=Path, default=Path("results.jsonl"), help="lines are appended")

@@ -11,15 +11,7 @@ import argparse
 from alternation import add_arguments, measure, write_results
 from work import load_sources
 
-PEERS = (
-    "ours",
-    "ours@whole",
-    "ours@saved_model",
-    "ctranslate2@1x2",
-    "ctranslate2@2x1",
-    "opennmt_tf",
-    "hugging_face",
-)
+PEERS = "ours,ours@whole,ours@saved_model,ctranslate2@1x2,ctranslate2@2x1,opennmt_tf,hugging_face"
 
 
 def main() -> None:
@@ -27,6 +19,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS)
     parser.add_argument("--beams", default="4,1")
+    alone = "the first sentence of every batch, by itself; with taskset -c 0"
+    parser.add_argument("--alone", action="store_true", help=alone)
     arguments = parser.parse_args()
     for size in arguments.sizes:
         for dtype in arguments.dtypes:
@@ -39,10 +33,10 @@ def _measure_case(arguments: argparse.Namespace, size: str, dtype: str, beam: in
     count = sum(map(len, sources))
     print(f"decoding {size} {dtype} beam {beam}: {count} sentences a round", flush=True)
     options = ["--task=decoding", f"--size={size}", f"--beam={beam}"]
-    if arguments.batches:
-        options.append(f"--batches={arguments.batches}")
+    options += [f"--batches={arguments.batches}"] * bool(arguments.batches)
+    options += ["--alone"] * arguments.alone
     measured = measure(arguments, arguments.peers.split(","), dtype, options)
-    case = f"{size} {dtype} beam {beam}"
+    case = f"{size} {dtype} beam {beam}" + " alone" * arguments.alone
     labels = {"benchmark": "decoding", "case": case, "unit": "sentences/s"}
     write_results(arguments.output, measured, labels)
 

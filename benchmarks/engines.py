@@ -1,35 +1,25 @@
 """Compares engines for one model: `python benchmarks/engines.py --model_dir=DIR --input=IN`.
 
-Each translates the lines of a file in processes of its own: one line after the other on one core,
+Each translates the lines of a file in processes of its own: some one after the other on one core,
 then all of them on all cores. The rounds of the engines alternate, and their medians are printed as
 a table: ms of a line alone, lines a second, size on disk, memory, and BLEU with --reference. An
-engine that cannot take the model says why.
+engine that cannot take the model says why. For random models of any size: decoding.py.
 """
 
 import argparse
-import json
 import os
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-EXPORTS = {
-    "translate": None,
-    "SavedModel": ["--format=saved_model"],
-    "CTranslate2 float32": ["--format=ctranslate2", "--weights=float32"],
-    "CTranslate2 int8": ["--format=ctranslate2", "--weights=int8"],
-    "LiteRT float32": ["--format=litert", "--weights=float32"],
-    "LiteRT int8": ["--format=litert", "--weights=int8"],
-    "fxtranslate": ["--format=marian"],
-}
-"""What `export` is told for each engine; the first takes the model directory."""
+from sacrebleu import corpus_bleu
+
+from alternation import Measurement, alternate
+from worker import Round, serve
 
 Translate = Callable[[Sequence[str]], Sequence[str]]
 
@@ -48,20 +38,18 @@ def saved_model(folder: Path, beam: int) -> Translate:
     import tensorflow_text  # noqa: F401
 
     answer = tf.saved_model.load(str(folder / "1")).signatures["serving_default"]
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
     def work(lines: Sequence[str]) -> Sequence[str]:
-        found = answer(tf.constant(lines))["translation"].numpy()
-        return [text.decode() for text in found]
-
-    def work_on_all_cores(lines: Sequence[str]) -> Sequence[str]:
         order = sorted(range(len(lines)), key=lambda n: -len(lines[n]))
-        batches = [order[first : first + 32] for first in range(0, len(lines), 32)]
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            answers = pool.map(lambda batch: work([lines[n] for n in batch]), batches)
-            found = dict(zip(order, [text for texts in answers for text in texts], strict=True))
+        batches = [[lines[n] for n in order[at : at + 32]] for at in range(0, len(lines), 32)]
+        answers = pool.map(lambda texts: answer(tf.constant(texts))["translation"].numpy(), batches)
+        found = dict(
+            zip(order, (text.decode() for texts in answers for text in texts), strict=True)
+        )
         return [found[n] for n in range(len(lines))]
 
-    return work_on_all_cores
+    return work
 
 
 def ctranslate2(folder: Path, beam: int) -> Translate:
@@ -99,13 +87,16 @@ def fxtranslate(folder: Path, beam: int) -> Translate:
     return lambda lines: [engine.translate(line) for line in lines]
 
 
-LOADERS = {
-    "translate": translate,
-    "SavedModel": saved_model,
-    "CTranslate2": ctranslate2,
-    "LiteRT": litert,
-    "fxtranslate": fxtranslate,
+ENGINES = {
+    "translate": (translate, ""),
+    "SavedModel": (saved_model, "saved_model float32"),
+    "CTranslate2 float32": (ctranslate2, "ctranslate2 float32"),
+    "CTranslate2 int8": (ctranslate2, "ctranslate2 int8"),
+    "LiteRT float32": (litert, "litert float32"),
+    "LiteRT int8": (litert, "litert int8"),
+    "fxtranslate": (fxtranslate, "marian int8"),
 }
+"""What loads each engine, and --format and --weights of its export."""
 
 
 def main() -> None:
@@ -120,82 +111,70 @@ def main() -> None:
     parser.add_argument("--engine", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.engine:
-        print(json.dumps(measured(options)))
+        serve(partial(get_ready, options))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        folders = exported(options, Path(folder))
-        rounds = [
-            measured_apart(engine, path)
-            for _ in range(options.rounds)
-            for engine, path in folders.items()
-        ]
-    columns = ["ms alone", "lines/s", "MB on disk", "MB in memory", "BLEU"]
-    print(f"| engine | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
-    for engine in folders:
-        own = [one for one in rounds if one["engine"] == engine]
-        values = [[one[name] for one in own if name in one] for name in columns]
-        cells = [f"{statistics.median(some):.1f}" if some else "" for some in values]
-        print(f"| {engine} | {' | '.join(cells)} |")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with tempfile.TemporaryDirectory() as name:
+        folder, rows = Path(name), {engine: [engine] for engine in ENGINES}
+        for how in ("alone", "together"):
+            commands = {one: partial(command, options, folder, one, how) for one in rows}
+            found = alternate(commands, options.rounds, folder)
+            rows = {one.peer: rows[one.peer] + figures(options, folder, one, how) for one in found}
+    print("| engine | ms alone | lines/s | MB on disk | MB in memory | BLEU |")
+    for row in ("|---" * 6 + "|", *(f"| {' | '.join(row)} |" for row in rows.values())):
+        print(row)
 
 
-def exported(options: argparse.Namespace, folder: Path) -> dict[str, Path]:
-    """Exports a model for all engines that take it; returns their folders."""
-    folders = {}
-    for engine, flags in EXPORTS.items():
-        folders[engine] = folder / engine if flags else options.model_dir
-        if flags:
-            where = [f"--model_dir={options.model_dir}", f"--export_dir={folders[engine]}"]
-            where += [f"--calibration={options.input}"] * (engine == "fxtranslate")
-            command = [sys.executable, "-m", "t2t_repro.export", *where, *flags]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                print(f"{engine}: {done.stderr.splitlines()[-1]}", file=sys.stderr)
-                del folders[engine]
-    return folders
+def command(
+    options: argparse.Namespace, folder: Path, engine: str, how: str
+) -> Sequence[Path | str]:
+    """Exports a model for an engine, once; returns what starts a worker.
 
-
-def measured_apart(engine: str, folder: Path) -> dict[str, Any]:
-    """Measures an engine in two processes, on one core and on all."""
-    found: dict[str, Any] = {"engine": engine}
-    for how in ("alone", "together"):
-        command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, str(folder), how]
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    Raises:
+        RuntimeError: the engine cannot take the model.
+    """
+    exported, form = folder / engine, ENGINES[engine][1].split()
+    if form and not exported.exists():
+        flags = [f"--model_dir={options.model_dir}", f"--export_dir={exported}"]
+        flags += [f"--format={form[0]}", f"--weights={form[1]}", f"--calibration={options.input}"]
+        export = [sys.executable, "-m", "t2t_repro.export", *flags]
+        done = subprocess.run(export, capture_output=True, text=True)
         if done.returncode:
-            print(f"{engine}: {done.stderr.splitlines()[-1]}", file=sys.stderr)
-        else:
-            found |= json.loads(done.stdout.splitlines()[-1])
-    return found
+            raise RuntimeError(done.stderr.splitlines()[-1])
+    return [sys.executable, __file__, *sys.argv[1:], "--engine", engine, how, exported]
 
 
-def measured(options: argparse.Namespace) -> dict[str, float]:
-    """Measures an engine in this process."""
-    engine, folder, how = options.engine
+def get_ready(options: argparse.Namespace) -> Round:
+    """Loads an engine; returns what has it translate, and keeps what it found."""
+    engine, how, exported = options.engine
     if how == "alone":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    work = LOADERS[engine.split()[0]](Path(folder), options.beam)
+    load, form = ENGINES[engine]
+    work = load(Path(exported) if form else options.model_dir, options.beam)
     lines = options.input.read_text("utf-8").splitlines()
-    chosen = lines[:: max(1, len(lines) // options.alone)]
-    seconds = []
-    for line in chosen[:5] + chosen if how == "alone" else []:
-        began = time.perf_counter()
-        work([line])
-        seconds.append(time.perf_counter() - began)
-    if seconds:
-        return {"ms alone": 1000 * statistics.median(seconds[5:])}
-    work(lines)  # traces every shape
-    began = time.perf_counter()
-    found = work(lines)
-    files = [file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rate = len(lines) / (time.perf_counter() - began)
-    values = {"lines/s": rate, "MB on disk": sum(files) / 1e6, "MB in memory": memory}
-    if options.reference:
-        from sacrebleu import corpus_bleu
+    if how == "alone":
+        some = lines[:: max(1, len(lines) // options.alone)]
+        return lambda: sum(len(work([line])) for line in some)
+    return lambda: (
+        Path(f"{exported}.txt").write_text("\n".join(work(lines)), "utf-8") and len(lines)
+    )
 
-        references = options.reference.read_text("utf-8").splitlines()
-        values["BLEU"] = corpus_bleu([*found], [references]).score
-    return values
+
+def figures(
+    options: argparse.Namespace, folder: Path, measured: Measurement, how: str
+) -> list[str]:
+    """Returns cells of the table."""
+    median = measured.summary()
+    if how == "alone":
+        return [f"{1000 / median['value']:.1f}"]
+    files = (folder / measured.peer).rglob("*")
+    size = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
+    cells = [median["value"], size, median["peak_mib"]]
+    if options.reference:
+        texts = folder / f"{measured.peer}.txt", options.reference
+        found, expected = (path.read_text("utf-8").split("\n") for path in texts)
+        cells.append(corpus_bleu(found, [expected[: len(found)]]).score)
+    return [f"{cell:.1f}" for cell in cells] + [""] * (4 - len(cells))
 
 
 if __name__ == "__main__":

@@ -34,14 +34,7 @@ from toolkits import marian_commands as marian
 from toolkits import our_commands as ours
 from toolkits import over_seeds
 from toolkits.recipe import Recipe
-from toolkits.steps import (
-    Facts,
-    end_with_its_children,
-    hours,
-    once,
-    write_lines,
-    write_text,
-)
+from toolkits.steps import Facts, end_with_its_children, hours, once, write_lines, write_text
 from work import DEFAULT_DIRECTORY
 
 RECIPE = Recipe(

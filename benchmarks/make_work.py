@@ -89,9 +89,10 @@ def _write_sentences(work: Path, size: str, data: PreparedData) -> None:
     ids = data.subwords.source.encode(lines)
     order = sorted(range(len(lines)), key=lambda i: len(ids[i]))
     text = "".join(f"{lines[i]}\n" for i in order)
-    (work / f"sources_{size}.txt").write_text(text, encoding="utf-8")
+    path = work / sources_file(size)
+    path.with_suffix(".txt").write_text(text, encoding="utf-8")
     groups = [[ids[i] for i in order[at : at + ROWS]] for at in range(0, len(order), ROWS)]
-    np.savez_compressed(work / sources_file(size), *map(_padded, groups))
+    np.savez_compressed(path, *map(_padded, groups))
 
 
 def _padded(rows: list[list[int]]) -> NDArray[np.int32]:

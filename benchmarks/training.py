@@ -11,7 +11,7 @@ import argparse
 from alternation import add_arguments, measure, write_results
 from work import load_training
 
-PEERS = ("ours", "opennmt_tf", "hugging_face")
+PEERS = "ours,opennmt_tf,hugging_face"
 _BATCHES = {"base": 8, "base_32k": 8, "tiny": 16, "smoke": 4}
 
 

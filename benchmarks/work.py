@@ -51,10 +51,13 @@ class ModelSize(NamedTuple):
 SIZES = {
     "base": ModelSize(8_000, 6, 512, 2048, 8, 0.1),
     "base_32k": ModelSize(32_000, 6, 512, 2048, 8, 0.1),
+    "base_37k": ModelSize(37_000, 6, 512, 2048, 8, 0.1),
+    "base_16k": ModelSize(16_000, 6, 512, 2048, 8, 0.1),
+    "small_32k": ModelSize(32_000, 3, 256, 1024, 4, 0.1),
     "tiny": ModelSize(10_000, 4, 128, 256, 4, 0.3),
     "smoke": ModelSize(10_000, 1, 32, 64, 2, 0.1),
 }
-"""base: the paper's, with a small vocabulary; base_32k: with one as of published models; tiny: Wu
+"""base: the paper's, with a small vocabulary; base_32k and so on: with larger ones; tiny: Wu
 et al. 2021; smoke: to see that all runs."""
 
 
@@ -102,7 +105,7 @@ def training_file(size: str) -> str:
 
 def sources_file(size: str) -> str:
     """The name of the file with the sentences to translate, in the vocabulary of a model size."""
-    return f"sources_{size}.npz"
+    return f"sources_{SIZES[size].subwords}.npz"
 
 
 def _load(path: Path) -> list[NDArray[np.int32]]:

@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--batches", type=int)
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--work", type=Path, required=True)
     arguments = parser.parse_args()
     serve(lambda: _TASKS[arguments.task](arguments))
@@ -72,7 +73,7 @@ def _timed(do_round: Round) -> dict[str, float]:
 
 def _training(arguments: argparse.Namespace) -> Round:
     """Steps over the fixed list of batches; the loss is waited for after every one."""
-    name, variant = _split(arguments.peer)
+    name, _, variant = arguments.peer.partition("@")
     peer = importlib.import_module(f"peers.{name}")
     batches = load_training(arguments.work, arguments.size, arguments.batches)
     if hasattr(peer, "training_round"):
@@ -91,9 +92,11 @@ def _training(arguments: argparse.Namespace) -> Round:
 
 def _decoding(arguments: argparse.Namespace) -> Round:
     """Translates the fixed list of sentences, and checks the length of every translation."""
-    name, variant = _split(arguments.peer)
+    name, _, variant = arguments.peer.partition("@")
     peer = importlib.import_module(f"peers.{name}")
     sources = load_sources(arguments.work, arguments.size, arguments.batches)
+    if arguments.alone:
+        sources = [batch[:1, : (batch[0] > 0).sum()] for batch in sources]
     decode = peer.decoder(arguments, SIZES[arguments.size], variant)
 
     def do_round() -> float:
@@ -110,12 +113,6 @@ def _decoding(arguments: argparse.Namespace) -> Round:
         return count
 
     return do_round
-
-
-def _split(peer: str) -> tuple[str, str]:
-    """Name and variant: "ctranslate2@2x1"."""
-    name, _, variant = peer.partition("@")
-    return name, variant
 
 
 def _versions() -> dict[str, str]:

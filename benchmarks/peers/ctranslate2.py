@@ -31,10 +31,7 @@ def decoder(
     with tempfile.TemporaryDirectory() as directory:
         _random_model(size).save(directory)
         translator = ctranslate2.Translator(
-            directory,
-            compute_type=arguments.dtype,
-            inter_threads=workers,
-            intra_threads=threads,
+            directory, compute_type=arguments.dtype, inter_threads=workers, intra_threads=threads
         )
     names = _vocabulary(size.vocab_size)
     ids = {name: i for i, name in enumerate(names)}

@@ -13,15 +13,7 @@ import opennmt
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from work import (
-    EOS_ID,
-    LABEL_SMOOTHING,
-    LEARNING_RATE,
-    OUTPUT_TOKENS,
-    PAD_ID,
-    Batch,
-    ModelSize,
-)
+from work import EOS_ID, LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, PAD_ID, Batch, ModelSize
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

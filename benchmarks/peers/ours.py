@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from make_work import subword_model
 from t2t_repro.data.batch_shapes import capacity_needed
 from t2t_repro.decoding.batch_plan import one_core_a_batch
+from t2t_repro.decoding.litert import CONFIG, LiteRTTranslator
 from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.files import read_json, write_json
+from t2t_repro.formats.litert import write_litert_model
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.model.kernels.gpu import has_gpu
@@ -29,7 +32,7 @@ from t2t_repro.text.subword_model import shared
 from t2t_repro.training.settings import StepSettings, adam
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from work import LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, ROWS, Batch, ModelSize
+from work import LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, ROWS, Batch, ModelSize, sources_file
 
 _SLOTS = 1024
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
@@ -72,13 +75,13 @@ def decoder_on_any_cores(
 
     Every batch is a call of one worker, as in `serve`: with more workers a call would halve it.
     Variants: "whole", all sentences in one call, batched as the library does; "saved_model", every
-    batch a request to the exported model.
+    batch a request to the exported model; "litert", all sentences in one call of its runtime.
     """
-    if variant not in ("", "whole", "saved_model"):
+    if variant not in ("", "whole", "saved_model", "litert"):
         raise NotImplementedError(f"no variant {variant!r}")
     dtype = arguments.dtype
     # What is stored in int8 is computed in float32.
-    is_int8 = variant == "saved_model" and dtype == "int8"
+    is_int8 = variant in ("saved_model", "litert") and dtype == "int8"
     model = random_model(size, "float32" if is_int8 else dtype)
     never_end(model)
     subwords = _Recorder(subword_model(arguments.work, size.subwords))
@@ -87,13 +90,16 @@ def decoder_on_any_cores(
     translator = Translator([model], shared(subwords), settings)
     if variant == "saved_model":
         return _served(translator, dtype)
-    lines = (arguments.work / f"sources_{arguments.size}.txt").read_text("utf-8").splitlines()
+    text = (arguments.work / sources_file(arguments.size)).with_suffix(".txt")
+    lines = text.read_text("utf-8").splitlines()
+    if variant == "litert":
+        return _with_litert(translator, dtype, lines)
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
     def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
         subwords.seen.clear()
-        asked = lines[: sum(map(len, sources))]
-        at_once = len(asked) if variant == "whole" else ROWS
+        asked = _lines_of(sources, lines)
+        at_once = len(asked) if variant == "whole" else len(sources[0])
         batches = [asked[first : first + at_once] for first in range(0, len(asked), at_once)]
         # The longest first, as the translator does.
         list(pool.map(translator.translate, reversed(batches)))
@@ -122,6 +128,36 @@ def _served(
             yield from ids.tolist()
 
     return decode
+
+
+def _with_litert(
+    translator: Translator, weights: str, lines: Sequence[str]
+) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
+    """Translates lines as `translate --litert` does; the file ends every translation."""
+    settings = TranslatorSettings(BeamSearch(translator.beam_size))
+    recorder = translator.subwords
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "exported"
+        write_litert_model(translator.with_settings(settings), weights, OUTPUT_TOKENS, directory)
+        # What is read may be longer than what is written.
+        write_json(directory / CONFIG, read_json(directory / CONFIG) | {"max_source_length": 1024})
+        engine = LiteRTTranslator(directory)
+    engine.subwords = recorder
+
+    def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
+        recorder.target.seen.clear()
+        asked, at_once = _lines_of(sources, lines), len(sources[0])
+        for batch in [[line] for line in asked] if at_once == 1 else [asked]:
+            engine.translate(batch)
+        yield from recorder.target.seen
+
+    return decode
+
+
+def _lines_of(sources: Sequence[NDArray], lines: Sequence[str]) -> Sequence[str]:
+    """Returns the lines of batches, or of the first sentence of each."""
+    step = ROWS // len(sources[0])
+    return lines[: len(sources) * ROWS : step]
 
 
 def random_model(size: ModelSize, dtype: str) -> Transformer:

@@ -2,8 +2,8 @@
 
     python hugging_face_answers.py FOLDER
 
-FOLDER has `model`, what was exported, and `questions.json`. Answers are `answers.json` and, for
-each change of the model, `CHANGE.npz` with logits, from float32 on a CPU.
+FOLDER has `model`, what was exported, and `questions.json`. Answers are `answers.json` and
+`logits.npz`, from float32 on a CPU.
 """
 
 import json
@@ -17,7 +17,7 @@ import torch
 import transformers
 from transformers import MarianMTModel, MarianTokenizer
 
-_BATCH, _WITH_LOGITS = 32, 100
+_WITH_LOGITS = 100
 
 
 def main() -> None:
@@ -36,29 +36,12 @@ def main() -> None:
         "ids": ids,
         "decoded": [tokenizer.decode(row, skip_special_tokens=True) for row in ids],
     }
-    for name in questions["changes"]:
-        model = MarianMTModel.from_pretrained(folder / "model").eval()
-        _change(model, name, questions["epsilon"])
-        answers[name] = {"log_probs": _scored(model, ids, targets, folder / f"{name}.npz")}
-        for search, options in questions["searches"].items():
-            found = _translated(model, ids[: len(lines)], questions["limits"], options)
-            answers[name][search] = [
-                tokenizer.batch_decode(one, skip_special_tokens=True) for one in found
-            ]
+    model = MarianMTModel.from_pretrained(folder / "model").eval()
+    answers["log_probs"] = _scored(model, ids, targets, folder / "logits.npz")
+    for search, options in questions["searches"].items():
+        found = _translated(model, ids[: len(lines)], questions["limits"], options)
+        answers[search] = [tokenizer.batch_decode(one, skip_special_tokens=True) for one in found]
     (folder / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
-
-
-def _change(model: MarianMTModel, what: str, epsilon: float) -> None:
-    """Changes what transformers' own converter changes of a model that Marian trained."""
-    if what in ("float16", "all_three"):
-        model.half().float()
-    if what in ("positions", "all_three"):
-        for stack in (model.model.encoder, model.model.decoder):
-            stack.embed_positions.weight.copy_(stack.embed_positions.create_weight())
-    if what in ("epsilon", "all_three"):
-        for layer in model.modules():
-            if isinstance(layer, torch.nn.LayerNorm):
-                layer.eps = epsilon
 
 
 def _scored(
@@ -84,23 +67,11 @@ def _translated(
     limits: Sequence[int],
     options: dict[str, Any],
 ) -> Iterator[torch.Tensor]:
-    """Batches have sentences of one length alone: so each has the limit that ours has."""
-    by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-    found: dict[int, torch.Tensor] = {}
-    while by_length:
-        length = len(sources[by_length[0]])
-        batch = [n for n in by_length[:_BATCH] if len(sources[n]) == length]
-        by_length = by_length[len(batch) :]
-        ids = torch.tensor([sources[number] for number in batch])
-        answers = model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=limits[batch[0]],
-            num_return_sequences=options["num_beams"],
-            **options,
-        )
-        found |= zip(batch, answers.split(options["num_beams"]), strict=True)
-    return (found[number] for number in range(len(sources)))
+    """Translates each sentence by itself, with the limit that ours has."""
+    count = options["num_beams"]
+    for ids, limit in zip(sources, limits, strict=False):
+        more = {"max_new_tokens": limit, "num_return_sequences": count, **options}
+        yield model.generate(input_ids=torch.tensor([ids]), **more)
 
 
 if __name__ == "__main__":
