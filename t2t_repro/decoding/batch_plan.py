@@ -1,6 +1,7 @@
 """Groups sentences into batches of similar length that fit in memory, and decodes them in parallel.
 
-One batch a core, as many batches at a time as there are cores.
+One batch a core, as many batches at a time as there are cores. TensorFlow is imported by the
+functions that ask it: engines without it compute batches too.
 """
 
 import bisect
@@ -13,13 +14,11 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.errors import UserError
-from t2t_repro.model.kernels import gpu
 from t2t_repro.progress import Report
 from t2t_repro.vocabulary import PAD_ID
 
@@ -100,9 +99,11 @@ class BatchPlanner:
 
     def _memory_for(self, longest: int) -> int:
         """Returns the bytes that the batches decoded at the same time may take."""
+        from t2t_repro.model.kernels.gpu import has_gpu
+
         needed, memory, available = self.bytes_of(longest), _MOST_BYTES, available_memory()
         # On a GPU, TensorFlow manages memory itself.
-        if available is not None and not tf.config.list_physical_devices("GPU"):
+        if available is not None and not has_gpu():
             memory = min(max(available // 2, 1), memory)
         if needed > memory:
             raise UserError(
@@ -116,7 +117,9 @@ class BatchPlanner:
 
 def default_workers() -> int:
     """Returns how many batches to decode at a time: one on a GPU, else one a core."""
-    return 1 if gpu.has_gpu() else usable_cores()
+    from t2t_repro.model.kernels.gpu import has_gpu
+
+    return 1 if has_gpu() else usable_cores()
 
 
 def compute_batches(
@@ -189,7 +192,9 @@ def one_core_a_batch() -> None:
     Batches that share cores within operations wait for each other at each one: two batches of
     a small model take up to twice as long. One batch alone hardly gains from more cores.
     """
-    if not gpu.has_gpu():
+    import tensorflow as tf
+
+    if default_workers() == usable_cores():
         tf.config.threading.set_intra_op_parallelism_threads(1)
 
 

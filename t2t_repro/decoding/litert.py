@@ -9,14 +9,11 @@ config.json:
     codes                ids of a source that become the first of its target, and are no text
     forbidden_ids        of translations
     vocab_size           the number of target ids
-    special_ids          PAD, EOS and UNK
     target_languages     the tags that may stand in front of a source, by the codes in them
 """
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from queue import LifoQueue
 from typing import Any
@@ -24,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.config.values import texts
+from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.parallel import usable_cores
-from t2t_repro.decoding.search import UNFILLED_SCORE, Translation, log_cut, log_untrained
+from t2t_repro.decoding.batch_plan import EncodedSentences, compute_batches, padded
+from t2t_repro.decoding.search import Translation, decoded, log_cut, log_untrained
 from t2t_repro.decoding.shortlist_file import ShortlistFile
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_json
@@ -35,9 +34,6 @@ from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 MODEL, CONFIG, SHORTLIST, VERSION = "model.tflite", "config.json", "shortlist.npz", 2
-
-_HYPOTHESES = 32
-"""That a core scores together: of as many lines."""
 
 
 class LiteRTTranslator:
@@ -69,7 +65,8 @@ class LiteRTTranslator:
                 raise ValueError(f"its version is {config.get('version')}, not {VERSION}")
             # All share these bytes; each would map the file for itself.
             model, cores = self.path.read_bytes(), usable_cores()
-            runners = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
+            loaded = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
+            runners = [one.get_signature_runner() for one in loaded]
         except (OSError, ValueError) as error:
             received = f"{directory} is not usable ({reason_of(error)})"
             raise UserError(f"{received}: export the model again.") from error
@@ -81,14 +78,13 @@ class LiteRTTranslator:
         self._shortlist = ShortlistFile.read(lists) if lists.exists() else None
         never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
         self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-        # The list of ids is a sentence's own.
-        self._rows = 1 if self._shortlist else max(1, _HYPOTHESES // self.beam_size)
-        self._threads = ThreadPoolExecutor(cores)
+        # Tens of lines together: with more, each takes as long. A shortlist is a sentence's own.
+        self._tokens = 1 if self._shortlist else 1024 // self.beam_size
         self._idle: LifoQueue[Any] = LifoQueue()
         for one in runners:
-            self._idle.put(one.get_signature_runner())
+            self._idle.put(one)
             # The first call prepares the weights.
-            self._search(1, [[*[UNK_ID] * self._codes, EOS_ID]])
+            next(self._search(1, [[*[UNK_ID] * self._codes, EOS_ID]], [0]))
 
     def translate(
         self,
@@ -107,42 +103,30 @@ class LiteRTTranslator:
         self.tags.warn(lines, first)
         encoded = self.subwords.source.encode([line.strip() for line in lines])
         log_untrained(encoded, self.trained_length, first)
-        some = [n for n, ids in enumerate(encoded) if lines[n].strip() and len(ids) > 1]
-        some.sort(key=lambda n: -len(encoded[n]))
-        rows = min(self._rows, -(-len(some) // usable_cores())) or 1
-        groups = [some[start : start + rows] for start in range(0, len(some), rows)]
-        sources = [[encoded[n] for n in group] for group in groups]
-        found: dict[int, list[Translation]] = {}
-        searched = self._threads.map(partial(self._search, n_best), sources)
-        for group, of_group in zip(groups, searched, strict=True):
-            found.update(zip(group, of_group, strict=True))
-            if report:
-                report(len(found) / len(some))
-        results = [found.get(n, [Translation("", 0.0)]) for n in range(len(lines))]
+        ids, cores = EncodedSentences(lines, encoded, set()).without_blank().ids, usable_cores()
+        lengths = [*map(len, ids)]
+        batches = group_by_length(lengths, min(self._tokens, -(-sum(lengths) // cores)))
+        blank = [[Translation("", 0.0)] for _ in lines]
+        results = compute_batches(partial(self._search, n_best, ids), batches, cores, blank, report)
         if first is not None:
             log_cut([best for best, *_ in results], first)
         return results
 
-    def _search(self, n_best: int, sources: list[list[int]]) -> list[list[Translation]]:
-        """Translates the ids of lines together."""
-        longest = self._longest
-        cut = [ids[: longest - 1] + ids[-1:] if len(ids) > longest else ids for ids in sources]
-        source = np.array([*zip_longest(*cut, fillvalue=PAD_ID)], np.int32).T
-        given = {"source_ids": source, "n_best": np.array(n_best, np.int32)}
+    def _search(
+        self, n_best: int, sources: Sequence[list[int]], batch: Iterable[int]
+    ) -> Iterator[list[Translation]]:
+        """Translates the ids of some lines together."""
+        lines, end = [sources[index] for index in batch], self._longest - 1
+        ids = padded([line[:end] + line[-1:] if line[end + 1 :] else line for line in lines])
+        given = {"source_ids": ids, "n_best": np.array(n_best, np.int32)}
         if self._shortlist:
-            given["among"] = self._shortlist.of_sentence(cut[0], self._never)
+            given["among"] = self._shortlist.of_sentence(ids[0], self._never)
         run = self._idle.get()
         try:
             found = run(**given)
         finally:
             self._idle.put(run)
-        ids, scores = found["ids"][..., self._codes :], found["scores"]
-        decode = self.subwords.target.decode
-        return [
-            [
-                Translation(decode(one), float(score), EOS_ID in one, len(of_line) > longest)
-                for one, score in zip(*of_row, strict=True)
-                if score > UNFILLED_SCORE / 2
-            ][:n_best]
-            for of_line, *of_row in zip(sources, ids, scores, strict=True)
-        ]
+        ids, scores = found["ids"][:, :n_best, self._codes :], found["scores"][:, :n_best]
+        for line, *of_line in zip(lines, ids, scores, strict=True):
+            some = decoded(*of_line, self.subwords.target.decode)
+            yield [one._replace(truncated=len(line) > end + 1) for one in some]

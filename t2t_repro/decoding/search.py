@@ -7,7 +7,12 @@ Your own search is a class with `beam_size` and `search` that gin binds:
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 from absl import logging
+from numpy.typing import NDArray
+
+from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import EOS_ID
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -40,6 +45,23 @@ class Translation(NamedTuple):
     score: float
     finished: bool = True
     truncated: bool = False
+
+
+def decoded(
+    ids: NDArray[np.int32], scores: NDArray[np.float32], decode: Callable[[NDArray], str]
+) -> list[Translation]:
+    """Decodes the hypotheses of a sentence: ids [n_best, max_steps], scores [n_best].
+
+    Raises:
+        UserError: the scores are not numbers.
+    """
+    if not scores[0] > UNFILLED_SCORE / 2:
+        raise UserError("the scores are not numbers (damaged weights): give another checkpoint.")
+    return [
+        Translation(decode(of_one), float(score), EOS_ID in of_one)
+        for of_one, score in zip(ids, scores, strict=True)
+        if score > UNFILLED_SCORE / 2
+    ]
 
 
 def log_cut(translations: Sequence[Translation], first: int | None = None) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
@@ -21,12 +20,12 @@ from t2t_repro.decoding.batch_plan import (
 from t2t_repro.decoding.grammar import GrammaticalModel
 from t2t_repro.decoding.sampling import keys_of
 from t2t_repro.decoding.search import (
-    UNFILLED_SCORE,
     Cache,
     DecodingConstraints,
     SearchResult,
     StepModel,
     Translation,
+    decoded,
     log_numbered_lines,
     log_untrained,
 )
@@ -38,7 +37,7 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.progress import Report
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.text.tags import Tags
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import PAD_ID, UNK_ID
 
 Texts = Iterable[str]
 
@@ -190,7 +189,7 @@ class Translator:
             result = decode(*map(tf.constant, padded_inputs))
             hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
             for index, ids, scores in hypotheses:
-                translations = self._translations(ids, scores)
+                translations = decoded(ids[:, self.codes :], scores, self.subwords.target.decode)
                 ordered = rerank.rerank(translations) if rerank else translations
                 cut = index in truncated
                 yield [translation._replace(truncated=cut) for translation in ordered[:n_best]]
@@ -198,10 +197,8 @@ class Translator:
         plan = self._planner.plan(list(map(len, sources.ids)))
         blank = [[Translation("", 0.0)] for _ in sources.ids]
         results = compute_batches(translate_batch, *plan, blank, report)
-        unfinished = [index for index, (best, *_) in enumerate(results) if not best.finished]
-        log_numbered_lines(
-            first, unfinished, "the translation is cut off at the limit of its length"
-        )
+        cut = [index for index, (best, *_) in enumerate(results) if not best.finished]
+        log_numbered_lines(first, cut, "the translation is cut off at the limit of its length")
         return results
 
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
@@ -314,9 +311,7 @@ class Translator:
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
         for index in truncated:
             del encoded[index][longest - 1 : -1]
-        log_numbered_lines(
-            first, truncated, f"the {side} is long, only the first {longest} subwords are used"
-        )
+        log_numbered_lines(first, truncated, f"the {side} is long: cut off after {longest} subwords")
         return EncodedSentences(lines, encoded, truncated)
 
     def _encode_prefixes(
@@ -402,18 +397,3 @@ class Translator:
         search = self.settings.search.search
         result = search(model, cache, max_target_lengths, max_steps, n_best, constraints)
         return result if ids is None else result._replace(ids=tf.gather(ids, result.ids))
-
-    def _translations(
-        self, ids: NDArray[np.int32], scores: NDArray[np.float32]
-    ) -> list[Translation]:
-        """Decodes the hypotheses of a sentence: ids [n_best, max_steps], scores [n_best]."""
-        if not scores[0] > UNFILLED_SCORE / 2:
-            raise UserError(
-                "the model's scores are not numbers, so there is no translation: its weights are "
-                "damaged or far too large; give another --checkpoint."
-            )
-        return [
-            Translation(self.subwords.target.decode(of_one), float(score), EOS_ID in of_one)
-            for of_one, score in zip(ids[:, self.codes :], scores, strict=True)
-            if score > UNFILLED_SCORE / 2
-        ]

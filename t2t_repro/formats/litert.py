@@ -11,6 +11,7 @@ at a time. Its layers are the model's; embeddings and the cache are written anew
 """
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,9 @@ from t2t_repro.model.masks import padding_mask
 from t2t_repro.model.step_decoder import with_values
 from t2t_repro.runs.weights import check_supported, logits_bias
 from t2t_repro.text.subword_model import SHARED_SUBWORDS
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import PAD_ID, UNK_ID
 
-_STEPS: dict[type, type[StepLoop]] = {BeamSearch: BeamSteps, MarianSearch: MarianSteps}
+_STEPS: dict[type, Callable[..., StepLoop]] = {BeamSearch: BeamSteps, MarianSearch: MarianSteps}
 
 
 def write_litert_model(
@@ -73,7 +74,6 @@ def write_litert_model(
         "codes": translator.codes,
         "forbidden_ids": translator.forbidden,
         "vocab_size": translator.model.vocab_size,
-        "special_ids": {"PAD": PAD_ID, "EOS": EOS_ID, "UNK": UNK_ID},
         "target_languages": translator.tags.languages,
     }
     content = _converted(SearchInOneFile(translator, weights == "int8", max_length))
@@ -196,8 +196,7 @@ class SearchInOneFile:
         forbidden = [one for one in translator.forbidden if among is None or one <= UNK_ID]
         constraints = DecodingConstraints(length, forbidden=tuple(forbidden))
         search = translator.settings.search
-        one: Any = None
-        steps = _STEPS[type(search)](search, one, one, limit, positions, n_best, constraints)
+        steps = _STEPS[type(search)](search, None, None, limit, positions, n_best, constraints)
 
         def goes_on(step: tf.Tensor, state: Any, past: list, ancestors: tf.Tensor) -> tf.Tensor:
             return ~tf.reduce_all(steps.is_done(state, step, row))
