@@ -108,7 +108,7 @@ python - "$teacher" "$runs/model" "${test%,*}" "${test#*,}" <<'END'
 import pathlib, sys, time
 from t2t_repro import load_translator
 from t2t_repro.data.line_files import read_lines
-from t2t_repro.evaluation.scores import EvaluationSettings
+from t2t_repro.evaluation.scores import bleu
 
 sources, references = (list(read_lines(pathlib.Path(path))) for path in sys.argv[3:])
 for name, model_dir in zip(("teacher", "student"), sys.argv[1:]):
@@ -119,6 +119,6 @@ for name, model_dir in zip(("teacher", "student"), sys.argv[1:]):
         started = time.monotonic()
         translations = [found[0].text for found in translator.translate(sources)]
         speed = len(sources) / (time.monotonic() - started)
-        score = EvaluationSettings().score(translations, references, sources)[0]
+        score = bleu(translations, references, sources)
         print(f"{name}, beam {beam}: {score.name} {score.value:.2f}, {speed:.1f} sentences/s", flush=True)
 END

@@ -108,11 +108,11 @@ def check_alone(flag: str, *others: str) -> None:
     """Checks that those of the other flags that the command has are not given.
 
     Raises:
-        UserError: one of them is.
+        UserError: some of them are.
     """
-    for name in {*others} & {*FLAGS}:
-        if FLAGS[name].value != FLAGS[name].default:
-            raise UserError(f"--{name} and --{flag}: expected only one of both.")
+    known = [name for name in others if name in FLAGS]
+    if given := [f"--{name}" for name in known if FLAGS[name].value != FLAGS[name].default]:
+        raise UserError(f"--{flag} with {', '.join(given)}: expected --{flag} without.")
 
 
 def is_litert() -> bool:

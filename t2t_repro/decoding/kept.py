@@ -8,41 +8,53 @@ _LETTER = r"[\w\u00c0-\u1fff]"
 _START = r"""(?<![^\s\xa0"'“„«(\[|=,\u2e80-\uffff])"""
 # The rest of a URL. A bracket belongs to it if it is closed; punctuation at the end does not.
 _URL = r"""(?:[^\s\xa0<>"()\u2000-\uffff]|\([^\s<>"()]*\))+(?<=[\w\u00c0-\u1fff/)])"""
-# Of HTML or XML. Other names alone can be a corpus's tag, such as <news>, or a placeholder: <file>.
+# Of HTML or XML. Other names alone can be a corpus's tag, such as <news>, or a placeholder: <file>;
+# not in <link>here</link>.
 _NAME = (
     r"[a-z]\w?|abbr|big|blockquote|body|center|code|del|div|head|html|ins|kbd|nobr|pre|samp|small"
     r"|span|strong|su[bp]|title|wbr"
 )
-TAG = rf"<(?:/?\d+|/[a-z][^<>]*+|[a-z\d][^<>=/]*+[=/][^<>]*+|{_NAME})>"
+_ENDS = r"(?=>(?:<\w[^<>]*+>){0,2}[^<>]*+</)"
+TAG = rf"<(?:/?\d+|/[a-z][^<>]*+|[a-z\d][^<>=/]*+[=/][^<>]*+|{_NAME}|[a-z][\w.-]*+{_ENDS})>"
+# Emoji, arrows, and the marks of directions that come in pairs.
+_SIGNS = r"\u202a-\u202e\u2066-\u2069\u2190-\u21ff\u2600-\u27bf\U0001f000-\U0001faff"
 # Each takes linear time, however a text repeats its beginning.
 _KINDS = (
-    # URLs, domains, e-mail addresses and @names
+    # URLs, domains, e-mail addresses, user@host:~$, @names and #names
     rf"(?:\b[a-z][a-z0-9+-]{{1,15}}://|\bwww\.){_URL}",
     rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|de)\b)",
-    r"(?<![\w.+@-])(?:[\w.+-]++@[\w-]+|@\w+)(?:[.@]\w[\w-]*)*",
+    r"(?<![\w.+@-])(?:[\w.+-]++@[\w-]+|@\w+)(?:[.@]\w[\w-]*)*(?::[~/][\w/.-]*[$#])?",
+    rf"(?<![\w&#/])#[a-z\u00c0-\u1fff]{_LETTER}*",
+    # Links of Markdown: [text](address); of i18n: @:key, @.lower:key, @:(key)
+    r"\]\([^\s()]+\)|@(?:\.\w+)?:(?:[a-z_](?:[\w.-]*\w)?|\([\w.]+\))",
     # Braces in braces: {{ name }}, ${name}, {0:.2f}, {count, plural, one {# page} other {pages}}
-    r"[%$#@]?\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}",
-    # %user.name%; Qt's %1; %s, %1$s, %(name)d, %-5.2lf, %dpx, %name, but not "100%ig"
-    r"%%|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])|%\d{1,2}(?![\w$]|\.\d)"
-    r"|%(?!ig|-[a-z]{2})(?:\d{1,2}\$|\([\w.-]+\)|<\w+>)?[-+#0',]*+[\d*]*+(?:\.[\d*]++)?"
+    r"(?:[%$#]|@:?)?\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}",
+    # %user.name%; Qt's %1; %1%; %s, %1$s, %(name)d, %-5.2lf, %dpx, %name, but not "100%ig"
+    r"%%|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])|%\d{1,2}%?(?![\w$]|\.\d)"
+    r"|%(?!ig|-[a-z]{2})(?:\d{1,2}\$|\([\w. -]+\)|<\w+>)?[-+#0',]*+[\d*]*+(?:\.[\d*]++)?"
     r"(?:(?-i:[hljztq]{0,2}[cdfisu](?![a-z]))|(?<!\d%)[a-z_]\w*|@)",
-    # $t(key), $name, $1, but not "$1.50" and "$1 million"
-    r"\$(?:\w*\([^()]*\)|[a-z_]\w*|[1-9](?!\w|[.,]\d|\s\w*illi))",
-    # :name, :smile:, __name__, `name`, [X1X], entities
+    # $t(key), $name, $name$, $1, but not "$1.50" and "$1 million"
+    r"\$(?:\w*\([^()]*\)|[a-z_]\w*\$?|[1-9](?!\w|[.,]\d|\s\w*illi))",
+    # :name, :smile:, __name__, name(), `name`, [X1X], entities, <% name %>
     rf"(?<!:)(?<!{_LETTER}):(?:[a-z_]\w*:?|[\w+-]+:)|(?<!\w)__\w+?__(?!\w)",
-    rf"`[^`\n]*[^\s`]`|\[X\d+X\]|&#?\w+;|{TAG}",
-    # --option=value, -o; a/b.c; /a/b, ~/a, ../a, C:\a, \\a\b, where names may have blanks before \
+    rf"(?<![\w.\u00c0-\u1fff])[a-z_][\w.]*+\(\)|(?<!`)`++[^`\n]*[^\s`]`++|\[X\d+X\]|&#?\w+;|{TAG}",
+    # Signs, but not those that end a sentence
+    rf"[<[][%?][^<>[]*?[%?][>\]]|(?<![.!?。！？…{_SIGNS}\u200d\ufe0f])[{_SIGNS}][{_SIGNS}\u200d\ufe0f]*+",
+    # \n; --option, -o; a/b.c; /a/b, ~/a, ../a, C:\a, \\a\b, where names may have blanks before \
+    r"(?-i:(?<=[\w.!?,;])\\[nrt]|\\[nrt](?![a-z]))",
     rf"{_START}(?:--[a-z][\w-]*\w(?:=[\w./:@+-]*\w)?|-(?-i:[a-z])(?![\w-]))",
     r"(?<![\w/.@-])(?:[\w.-]++/)++[\w-]++(?:\.[\w-]++)+",
     rf"(?:{_START}|(?<=:))(?:~|\.\.?|[a-z]:|\\)?"
-    rf"(?:[/\\](?:{_LETTER}|[.+@~%-])*{_LETTER}(?:(?: [\w()]+){{1,2}}(?=\\))?)+[/\\]?",
+    rf"(?:[/\\](?:{_LETTER}|[.+@~%*-])*{_LETTER}(?:(?: [\w()]+){{1,2}}(?=\\))?)+[/\\]?",
 )
 KEPT = re.compile("|".join(_KINDS), re.IGNORECASE | re.ASCII)
 # A text without the white space and punctuation at its ends.
 _INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
 WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 # A quick look: ordinary sentences have none of these.
-_HINT = re.compile(r"(?ia)[%$@/\\{<`&]|:[a-z_+]|\[X|__|\.[a-z(]|-(?<!\w-)[a-z-]")
+_HINT = re.compile(
+    rf"(?ia)[%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|\[[X%?]|__|\.[a-z(]|\(\)|\]\(|-(?<!\w-)[a-z-]"
+)
 
 
 def masked(text: str, filler: str = "X") -> str:

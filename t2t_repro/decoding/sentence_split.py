@@ -25,7 +25,7 @@ _CHARACTERS = 2000
 _STOP = "[।॥؟۔።။។。︒｡．！？﹒﹖﹗]"
 _END = re.compile(
     rf"(?<=\s)\s*|(?:[\"'”’»›)\]}}*_{SYMBOLS}]|</[^<>]*>)*+(?:\s+|\Z)"
-    rf"|(?:(?<={_STOP})|(?<={_STOP}[\"'”’」』）】》]))\s*"
+    rf"|(?<!\d．)(?:(?<={_STOP})|(?<={_STOP}[\"'”’」』）】》]))\s*"
 )
 
 # Short words after which a full stop ends no sentence: before numbers and brackets, before names,
@@ -33,8 +33,9 @@ _END = re.compile(
 _NO_END = re.compile(
     r"\b(?=\S{1,6}\.\s)"
     r"((?i:al|approx|ch|chap|eds?|eqs?|n|no|nos|nº|nr|pp?|p[aá]g|str|vol)(?=\.\s[\d([])"
-    r"|(?:Av|D|Dña|Dr|M|Mlle|Mme|Profa|S|Sra|Srta|St|dhr|dr|geb|im|mevr|mw|o\.a)(?=\.\s\w)"
-    r"|(?<=\.-)(?:\w|Ing)(?=\.\s\w)|(?:(?m:^)|(?<=[.!?:]\s))\d\d?|\d+(?=\.\s[a-zß-ÿа-я]))\."
+    r"|(?:Av|D|Dña|Dr|M|Mlle|Mme|Profa|S|Sra|Srta|St|dhr|dr|geb|im|[Mm]evr|[Mm]w|o\.a)(?=\.\s\w)"
+    r"|(?<=\.-)(?:\w|Ing)(?=\.\s\w)|(?:(?m:^)|(?<=[.!?:]\s))\d\d?"
+    r"|\d+(?=\.\s[a-zß-ÿа-яčďęěğłńňőřśşšťůűźżž]))\."
 )
 # "Der 5. Teil": nouns have a capital, and so have these words, which begin a sentence.
 _GERMAN_ORDINAL = re.compile(

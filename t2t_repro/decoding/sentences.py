@@ -14,6 +14,7 @@ from t2t_repro.decoding.repetition import without_cycles
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentence_split import SYMBOLS, split
 from t2t_repro.progress import Report
+from t2t_repro.text.scripts import length_in_letters
 from t2t_repro.text.tags import languages_in_front
 
 # A sentence or a part of one, and what stays as it is after it: white space, addresses.
@@ -21,7 +22,7 @@ SentencePart = tuple[str, str]
 
 # Around a sentence: emphasis, emoji and tags. Before it, punctuation on its own that opens nothing,
 # and the number of a list; after it, what begins something else, as in HTML before a tag.
-_MARK = rf"\s|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
+_MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
 _LEAD = re.compile(rf"(?i)(?:{_MARK}|[^\w\s{{}}%$@(\[«“„]++(?<![\"'])\s|\(?\d{{1,3}}[.)]\s)*+")
 _TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z")
 
@@ -131,15 +132,21 @@ def _gaps(text: str) -> list[re.Match[str]]:
     return [*gaps.finditer(masked(text), len(languages_in_front(text)))]
 
 
+def _is_bad(found: Translation, text: str) -> bool:
+    """Tells whether a translation was truncated, cycles, or has half of a long text at most."""
+    letters, own = length_in_letters(found.text), length_in_letters(text)
+    is_short = own > 60 and 0 < 2 * letters < own
+    return found.truncated or is_short or without_cycles(found.text, text) != found.text
+
+
 def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
-    """Halves a sentence that was truncated or cycles, and its halves, where there is white space.
+    """Halves a sentence whose translation is bad, and its halves, where there is white space.
 
     If its translation has not what is kept, the sentence is divided there.
     """
     text, blank = sentence
     found = known.get(text)
-    is_bad = found and (found.truncated or without_cycles(found.text, text) != found.text)
-    if is_bad and (gaps := _gaps(text)):
+    if found and _is_bad(found, text) and (gaps := _gaps(text)):
         codes = languages_in_front(text)
         start, end = gaps[len(gaps) // 2].span()
         for half in (text[len(codes) : start], text[start:end]), (text[end:], blank):
@@ -186,7 +193,7 @@ def _join(
             best = best.replace("...", "…")
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
         is_part = stays.strip() and not source.endswith(".")
-        best = best.removesuffix(".") if is_part else best
+        best = best[:-1] if is_part and best[-1:] in (".", ",") else best
         pieces += [piece for piece in ((source, best), (stays, stays)) if piece[1]]
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(

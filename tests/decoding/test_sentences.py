@@ -57,8 +57,8 @@ def test_nothing_is_lost(line, language):
         ("en", "See vol. 4 of Yan et al. [2004] here.", ["See vol. 4 of Yan et al. [2004] here."]),
         (
             "en",
-            "It is ASP.NET, foo.Bar() or a?Id=3. Yes",
-            ["It is ASP.NET, foo.Bar() or a?Id=3.", "Yes"],
+            "It is ASP.NET, foo.Bar or a?Id=3. Yes",
+            ["It is ASP.NET, foo.Bar or a?Id=3.", "Yes"],
         ),
         ("en", "*Yes.* So.\u202c Go", ["*Yes.*", "So.\u202c", "Go"]),
     ],
