@@ -21,7 +21,10 @@ Sides = list[tuple[str, str]]
 
 Translate = Callable[[str], str]
 
-_ENCODING = re.compile(rb"""(?:charset=["']?|<\?xml[^>]*encoding=["'])(?!CHARSET)([\w-]+)""")
+# In the first line of XML, the header of HTML or of PO; not in other texts.
+_ENCODING = re.compile(rb"""(?imx)
+    (?:\A(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']|<meta\s[^>]*?charset\s*=\s*["']?
+    |^(?:msgstr\s*)?".*?Content-Type:.*?charset=)(?!CHARSET)([\w.:-]+)""")
 
 # The mark of a shortcut key: _File, E&xit, ~View; not of max_size, AT&T and ~/notes.
 _KEY = re.compile(r"""(?x)(?<![\w&~\\./-])
@@ -43,10 +46,10 @@ def read_text(path: Path) -> tuple[str, str]:
     encoding, content = "utf-8", b""
     try:
         content = path.read_bytes()
-        if found := _ENCODING.search(content[:4096]):
+        if found := _ENCODING.search(content):
             encoding = found[1].decode()
         return content.decode(encoding), encoding
-    except (OSError, UnicodeDecodeError, LookupError) as error:
+    except (OSError, UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
         reason = f"{reason_of(error)}; expected a file in {encoding}"
         raise UserError(f"cannot read {path}, line {line}: {reason}.") from error
@@ -74,15 +77,16 @@ def sound_text(source: str, translation: Translation, encoding: str) -> str:
     the start of a word, or the first letter.
     """
     text, own, place = translation.text, kept(source), _key(source)
-    # Where the model does not keep it, `translate_sentences` returns the source.
-    is_source = text == without_key(source) and any(map(str.isalpha, masked(text, " ")))
+    shown = masked(text, " ")
+    # Where the model does not keep it, `translate_sentences` returns the source; names stay, too.
+    is_source = text == without_key(source) and len(re.findall(r"[^\W\d_]{2,}", shown)) > 2
     is_cut = translation.truncated or not translation.finished
     is_other = kept(text) != own or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
-    if is_cut or is_other or (own and is_source) or CONTROL.search(source):
+    is_unwritable = text.encode(encoding, "replace").decode(encoding) != text
+    if is_cut or is_other or is_unwritable or (own and is_source) or CONTROL.search(source):
         return ""
     if place is None:
         return text
-    shown = masked(text, " ")
     found = re.search(rf"(?i)\b{source[place + 1]}", shown) or re.search(r"[^\W\d_]", shown)
     marked = f"{text[: found.start()]}{source[place]}{text[found.start() :]}" if found else ""
     return marked if without_key(marked) == text else ""

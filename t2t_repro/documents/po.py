@@ -11,11 +11,11 @@ from t2t_repro.decoding.kept import kept
 from t2t_repro.documents.edits import CONTROL, Edit, Sides, Translate, read_text
 from t2t_repro.errors import UserError
 
-_STRINGS = r'((?:[ \t]*"(?:[^"\\\n]|\\.)*+"[ \t\r]*(?:\n|\Z))++)'
+_STRINGS = r'((?:\s*"(?:[^"\\\n]|\\.)*+")++[ \t\r]*(?:\n|\Z))'
 _FORM = rf"msgstr(?:\[\d+\])?{_STRINGS}"
 _ENTRY = re.compile(rf"""(?mx)(?P<comments>\ufeff?(?:[ \t\r]*\n|[ \t]*\#(?!~).*(?:\n|\Z))*+)
-    (?:(?:msgctxt(?P<context>{_STRINGS}))?msgid(?P<source>{_STRINGS})
-      (?:msgid_plural(?P<plural>{_STRINGS}))?(?P<forms>(?:{_FORM})++)
+    (?:[ \t]*(?:msgctxt(?P<context>{_STRINGS})\s*)?msgid(?P<source>{_STRINGS})\s*
+      (?:msgid_plural(?P<plural>{_STRINGS}))?\s*(?P<forms>(?:\s*{_FORM})++)
     |(?P<obsolete>(?:[ \t]*\#~.*(?:\n|\Z))++)|\Z|(?P<wrong>.+))""")
 
 _FUZZY = re.compile(r"(?m)^[ \t]*#,.*\bfuzzy\b")
@@ -56,34 +56,35 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
         languages: those of its two sides; the header may name that of the second.
     """
     source_language, language = languages
+    form_of = _forms(path, "")[1]
     for _, sources, forms, kind in entries(path, read_text(path)[0]):
-        if kind == "header" and (found := re.search(r"(?m)^Language: *([\w-]+)", forms[0])):
-            language = found[1]
+        if kind == "header" and forms[0]:
+            form_of = _forms(path, forms[0])[1]
+            if found := re.search(r"(?m)^Language: *([\w-]+)", forms[0]):
+                language = found[1]
         if kind:
             yield kind
             continue
-        # A single form is that of the plural.
-        for source, form in zip(sources[-len(forms) :], forms[:1] + forms[-1:], strict=False):
+        # A single form is that of the plural; of several, 5 has it.
+        chosen = [forms[min(number, len(forms) - 1)] for number in (form_of[1], form_of[5])]
+        for source, form in zip(sources[-len(forms) :], chosen, strict=False):
             yield [(source_language, CONTROL.sub("", source)), (language, CONTROL.sub("", form))]
 
 
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edits of each entry without a translation, which becomes fuzzy.
 
-    Of plural forms, that of 1 is made from the singular. Where there are more than two it is that
-    of other numbers, too, and made from the plural if the singular has other placeholders.
+    Of plural forms, that of 1 is made from the singular. Where it is that of many other numbers,
+    too, it is made from the plural if the singular has other placeholders.
 
     Raises:
         UserError: a line is not PO's, or the rule of plural forms is not C's.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
-    count, one = 2, 0
+    count, form_of = _forms(path, "")
     for found, sources, forms, kind in entries(path, text):
-        if kind == "header" and (rule := _PLURAL.search(forms[0])):
-            try:
-                count, one = int(rule[1]), c2py(rule[2])(1)
-            except (ValueError, ZeroDivisionError) as error:
-                raise UserError(f"{path}: {short(rule[0])}, expected a rule in C.") from error
+        if kind == "header" and forms[0]:
+            count, form_of = _forms(path, forms[0])
         if kind != "empty" or not sources[0].strip():
             continue
         if not all(texts := [translate(source) for source in sources]):
@@ -91,8 +92,10 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
             continue
         lines = [f"msgstr {_quoted(texts[0], newline)}"]
         if found["plural"]:
-            has_singular = count == 2 or (count > 2 and len({*map(tuple, map(kept, sources))}) == 1)
-            chosen = [texts[not (has_singular and index == one)] for index in range(count)]
+            # French has that of 1 for 0, too: msgfmt takes a few numbers for one.
+            is_alone = form_of.count(form_of[1]) < 5 or kept(sources[0]) == kept(sources[1])
+            has_singular = count > 1 and is_alone
+            chosen = [texts[not (has_singular and i == form_of[1])] for i in range(count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
         last = newline * found["forms"].endswith("\n")
         edits = [(*found.span("forms"), newline.join(lines) + last)]
@@ -102,10 +105,20 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         yield edits
 
 
+def _forms(path: Path, header: str) -> tuple[int, list[int]]:
+    """Returns how many plural forms there are, and the number of that of 0, 1, 2, ..."""
+    (count, rule), *_ = _PLURAL.findall(f"{header}\nnplurals=2; plural=n != 1")
+    try:
+        return int(count), [*map(c2py(rule), range(1000))]
+    except (ValueError, ZeroDivisionError) as error:
+        raise UserError(f"{path}: plural={short(rule)}, expected a rule in C.") from error
+
+
 def _read(strings: str) -> str:
-    """Returns the text of PO's strings, which are C's."""
-    inner = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings))
-    return inner.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    """Returns the text of PO's strings, which are C's; octal numbers may be bytes of UTF-8."""
+    inner = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings)).encode()
+    content = inner.decode("unicode_escape", "replace").encode("latin-1", "replace")
+    return content.decode(errors="replace")
 
 
 def _quoted(text: str, newline: str) -> str:
