@@ -9,14 +9,18 @@ from t2t_repro.documents.edits import Edit, Translate
 from t2t_repro.documents.html import html_of, split_html
 
 # The lines of a cue without its number and times. One with a dash in front is another speaker's.
-_SPEECH = re.compile(r"(?m)^(?!\ufeff?\d+\s*$|.*-->).*\S(?:[ \t\r]*\n(?![ \t]*[-–—]|.*-->).*\S)*")
+_HEAD = r"\ufeff?[ \t]*\d+\s*\n.*-->|.*-->"
+_DASH = r"[ \t]*(?:<[^<>]*>|\{[^{}]*\})*[-–—]"
+_SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_DASH}|{_HEAD}).*\S)*")
 
 
 def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edit of what each speaker of each cue says: one text, wrapped again."""
     newline = "\r\n" if "\r\n" in text else "\n"
     for speech in _SPEECH.finditer(text):
-        new = translate(" ".join(speech[0].split()))
+        words = " ".join(speech[0].split())
+        if (new := translate(words)) == words:
+            continue
         # Players show 42 characters; tags are not divided.
         width = max(42, *map(len, speech[0].splitlines()))
         new = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), new)

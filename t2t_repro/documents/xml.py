@@ -19,18 +19,21 @@ _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 """Inline elements whose content is no text."""
 
 _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
-# In both versions the target follows the source. Comments and what stays untranslated are skipped.
-_UNIT = re.compile(rf"""(?sx)<!--.*?-->
-    |<(?P<fixed>[\w.:-]*(?:unit|group))\b(?=[^>]*\stranslate=.no\b).*?</(?P=fixed)>
-    |(?P<unit><(?P<p>(?:[\w.-]+:)?)(?P<kind>trans-unit|segment)\b{_ATTRIBUTES})>
-    (?P<gap>\s*)<(?P=p)source\b{_ATTRIBUTES}>(?P<source>.*?)</(?P=p)source>
-    (?:\s*<(?P=p)seg-source\b.*?</(?P=p)seg-source>)?(?:\s*(?P<target>
-    <(?P=p)target\b(?P<attributes>{_ATTRIBUTES})(?:/>|>(?P<old>.*?)</(?P=p)target>)))?""")
-_INLINE = re.compile(rf"""(?sx)(?P<code><(?P<name>bpt|ept|it|ph)\b{_ATTRIBUTES}>.*?</(?P=name)>)
-    |<{_ATTRIBUTES}/?>""")
+# Of a unit: notes, contexts and comments.
+_OTHER = r"""(?:<!--.*?-->|(?!</?[\w.:-]*?(?:source|target|alt-trans|trans-unit|segment)\b).)*+"""
+_UNIT = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[.*?\]\]>
+    |(?P<unit><(?P<p>(?:[\w.-]+:)?)(?P<kind>trans-unit|segment)\b{_ATTRIBUTES})/?>
+    (?:(?P<gap>\s*+){_OTHER}<(?P=p)source\b{_ATTRIBUTES}>
+    (?P<source>(?:<!\[CDATA\[.*?\]\]>|.)*?)</(?P=p)source>
+    (?:\s*<(?P=p)seg-source\b{_ATTRIBUTES}>(?P<parts>.*?)</(?P=p)seg-source>)?(?:{_OTHER}(?P<target>
+    <(?P=p)target\b(?P<attributes>{_ATTRIBUTES})(?:/>|>(?P<old>.*?)</(?P=p)target>)))?)?""")
+_INLINE = re.compile(rf"""(?sx)<(?P<name>(?:[\w.-]+:)?(?:bpt|ept|it|ph|mrk
+    (?=[^<>]*\s(?:translate\s*=\s*.no|mtype\s*=\s*.protected)\b)))\b{_ATTRIBUTES}>.*?</(?P=name)>
+    |<!--.*?-->|<\?.*?\?>|<(?P<end>/?)(?P<tag>[\w.:-]+){_ATTRIBUTES}(?P<empty>/?)>""")
 _STATE = re.compile(r"""\s+(?:state(?:-qualifier)?|subState)\s*=\s*["']([^"']*)["']""")
 _UNSURE = re.compile("no$|new|initial|needs-")
 """Attributes of XLIFF's units that are not translated yet, or not for certain."""
+_TO_DO = re.compile("new|initial|needs-(?:translation|l10n|adaptation)")
 
 
 def elements(path: Path) -> Iterator[tuple[str, Element]]:
@@ -102,20 +105,29 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
 
 
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
-    """Yields the edits of each unit without a target.
+    """Yields the edits of each unit without a target, or with its source as one that is new.
 
-    Inline elements are in the texts: those that hold code as <1/>, others as their tags.
+    Inline elements are in the texts: those that hold code, or must stay, as <1/>, others as the
+    tags <g=2> and </g=3>.
 
     Raises:
         UserError: see `elements`.
     """
-    for _ in elements(path):
-        pass
-    for unit in _UNIT.finditer(text):
+    *_, (_, root) = elements(path)
+    for parent in root.iter():
+        for child in parent:
+            child.attrib.setdefault("translate", parent.get("translate", "yes"))
+    own = [one for one in root.iter() if one.tag.rpartition("}")[2] in ("trans-unit", "segment")]
+    units = (unit for unit in _UNIT.finditer(text) if unit["unit"])
+    for unit, element in zip(units, own, strict=True):
         is_segment = unit["kind"] == "segment"
-        if (unit["old"] or "").strip() or not (unit["source"] or "").strip():
+        texts = {x.tag.rpartition("}")[2]: "".join(x.itertext()).strip() for x in element}
+        states = _STATE.findall(f"{unit['attributes']}{unit['unit']}")
+        is_copy = unit["old"] == unit["source"] and any(map(_TO_DO.match, states))
+        is_done = texts.get("target") and not is_copy
+        if element.get("translate") == "no" or not texts.get("source") or is_done:
             continue
-        if not (inner := _translated(unit["source"], translate)):
+        if not (inner := _translated(unit["parts"] or unit["source"], translate)):
             yield []
             continue
         name, attributes = f"{unit['p']}target", _STATE.sub("", unit["attributes"] or "").rstrip()
@@ -131,14 +143,16 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 def _translated(source: str, translate: Translate) -> str:
     """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
-    tags = [found[0] for found in _INLINE.finditer(source)]
-    names = [f"<{n}/>" if tag.count("<") > 1 else tag for n, tag in enumerate(tags)]
-    of_tag = iter(names)
-    text = unescape(_INLINE.sub(lambda _: next(of_tag), source))
-    raw = dict(zip(names, tags, strict=True))
+    source = re.sub(r"(?s)<!\[CDATA\[(.*?)\]\]>", lambda data: escape(data[1], False), source)
+    raw = dict[str, str]()
+    for n, tag in enumerate(_INLINE.finditer(source)):
+        name = f"{tag['end']}{tag['tag']}={n}{tag['empty']}" if tag["tag"] else f"{n}/"
+        raw[f"<{name}>"] = tag[0]
+    names = iter(raw)
+    text = unescape(_INLINE.sub(lambda _: next(names), source))
     pieces = re.split("(<[^<>]*>)", translate(text))
-    inner = "".join(raw.get(piece) or escape(piece, quote=False) for piece in pieces)
+    inner = "".join(raw.get(piece) or escape(piece, False) for piece in pieces)
     with suppress(ExpatError):
         ParserCreate().Parse(f"<x>{inner}</x>", True)
-        return inner if sorted(piece for piece in pieces if piece in raw) == sorted(names) else ""
+        return inner if sorted(piece for piece in pieces if piece in raw) == sorted(raw) else ""
     return ""
