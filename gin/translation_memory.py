@@ -91,7 +91,7 @@ class TranslationMemoryCorpus:
     def _units(self, split: str) -> Iterator[tuple[str, Pair]]:
         """Yields "pairs" with a pair, or the reason for skipping a unit."""
         for path in self._paths(split):
-            read_units = po.read_units if ".po" in path.suffixes else xml.read_units
+            read_units = po.read_units if ".po" in map(str.lower, path.suffixes) else xml.read_units
             for unit in read_units(path, self._languages):
                 yield (unit, ("", "")) if isinstance(unit, str) else self._pair(unit)
 

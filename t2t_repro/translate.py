@@ -33,7 +33,7 @@ FLAGS = flags.FLAGS
 
 _FILLS = dict.fromkeys((".po", ".pot"), po.fill) | dict.fromkeys((".xlf", ".xliff"), xml.fill)
 _FILLS |= {".srt": fill_subtitles, ".html": fill_html, ".htm": fill_html}
-_USED = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language"]
+_USED = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language", "tag"]
 _UNITS = 128
 """Texts of a file in a block; a kill loses one block."""
 
@@ -78,7 +78,8 @@ def _translate_file(path: Path) -> None:
 
     def work(block: Block, report: Report) -> Outputs:
         own = block.texts["input"]
-        found = translate_split(engine, [*map(without_key, own)], FLAGS.source_language, report)
+        texts = [f"{FLAGS.tag} {text}" if FLAGS.tag else text for text in map(without_key, own)]
+        found = translate_split(engine, texts, FLAGS.source_language, report)
         return {"output": [*map(sound_text, own, found, repeat(encoding))]}
 
     def write(found: Iterable[str], output: str | None) -> None:
@@ -133,6 +134,7 @@ def cli() -> None:
     shared.define_path("prefix", "A text file: the beginning of each translation; can be blank.")
     shared.define_path("output", "A text file; standard output by default.")
     shared.define_path("alignments", "A file for the word alignments, in Pharaoh's format.")
+    flags.DEFINE_string("tag", None, "The model's code of a target language, for --file: >>deu<<.")
     flags.DEFINE_integer("n_best", 1, "Translations of each line.")
     flags.DEFINE_bool("scores", False, "With line number and score, by tabs; marked if cut off.")
     run(main)

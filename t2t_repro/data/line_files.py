@@ -47,7 +47,7 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
     name = name or str(path)
     # In binary only "\n" ends a line. Text mode would also end lines at a lone "\r", and
     # str.splitlines at U+2028 and others; aligned files would no longer match.
-    with _opened(path, name) as file:
+    with opened(path, name) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -66,14 +66,14 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
 
 
 @contextmanager
-def _opened(path: Path | None, name: str) -> Iterator[Any]:
-    """Opens a file, or standard input, as plain bytes."""
+def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
+    """Opens a file, or standard input, as plain bytes; UTF-16 if it may be XML."""
     try:
         with ExitStack() as stack:
             file: Any = stack.enter_context(path.open("rb")) if path else sys.stdin.buffer
             while (kind := _kind(file)) in COMPRESSED:
                 file = stack.enter_context(COMPRESSED[kind](file))
-            if kind:
+            if kind and not (is_xml and kind.startswith("UTF-16")):
                 known = ", ".join(COMPRESSED)
                 raise UserError(f"{name} is {kind}; expected UTF-8 text, plain or in {known}.")
             yield file

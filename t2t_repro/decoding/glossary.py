@@ -52,16 +52,16 @@ class Glossary:
         with tf.init_scope():
             keys = self._words(tf.ragged.constant([ids[codes:] for ids in sources], tf.int32))
         forms: dict[bytes, set[tuple[int, ...]]] = {}
-        for key, (source, target) in zip(keys.numpy(), terms, strict=True):
+        for key, ids, (source, target) in zip(keys.numpy(), sources, terms, strict=True):
             # What must not be translated keeps its case at the beginning of a sentence.
             first = target[:1].upper() if target.islower() and source != target else target[:1]
-            found = {(*ids[:-1],) for ids in subwords.target.encode([target, first + target[1:]])}
+            both = subwords.target.encode([target, first + target[1:]])
+            found = {(*form[:-1],) for form in both if UNK_ID not in form}
             sizes = [len(key.split()), *map(len, found)]
-            # The forms in a state are as long as the longest.
-            if not 0 < min(sizes) <= max(sizes) <= 20:
-                raise UserError(
-                    f"{file}: {source!r}, {target!r}; expected source<TAB>target, 1 to 20 subwords."
-                )
+            # The forms in a state are as long as the longest. All unknown words are one subword.
+            if UNK_ID in ids or not found or not 0 < min(sizes) <= max(sizes) <= 20:
+                expected = "expected source<TAB>target, 1 to 20 subwords that the model knows"
+                raise UserError(f"{file}: {source!r}, {target!r}; {expected}.")
             forms[key] = forms.get(key, set()) | found
         self._bonus, self._longest = bonus, max(len(key.split()) for key in forms)
         self._hashes = tf.strings.to_hash_bucket_fast([*forms], 2**63 - 1)

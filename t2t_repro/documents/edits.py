@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from t2t_repro.data.line_files import opened
 from t2t_repro.decoding.kept import kept, masked
 from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError, reason_of
@@ -29,7 +30,6 @@ _ENCODING = re.compile(rb"""(?imx)
 # The mark of a shortcut key: _File, E&xit, ~View; not of max_size, AT&T and ~/notes.
 _KEY = re.compile(r"""(?x)(?<![\w&~\\./-])
     (?:(?:[A-ZÀ-Þ][^\W\d_]*|[^\W\d_]+(?!_))(?=.[a-zß-ÿ]))?([&_~])[^\W\d_]""")
-_MARK = re.compile(r"[&_~][^\W\d_]")
 
 # What C's formats take as an argument, in its order.
 _ARGUMENT = re.compile(r"%[-+#0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]")
@@ -43,13 +43,12 @@ def read_text(path: Path) -> tuple[str, str]:
     Raises:
         UserError: it cannot be read, or is in another encoding.
     """
-    encoding, content = "utf-8", b""
+    with opened(path, str(path)) as file:
+        content = file.read()
+    encoding = found[1].decode() if (found := _ENCODING.search(content)) else "utf-8"
     try:
-        content = path.read_bytes()
-        if found := _ENCODING.search(content):
-            encoding = found[1].decode()
         return content.decode(encoding), encoding
-    except (OSError, UnicodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
         reason = f"{reason_of(error)}; expected a file in {encoding}"
         raise UserError(f"cannot read {path}, line {line}: {reason}.") from error
@@ -73,20 +72,27 @@ def without_key(text: str) -> str:
 def sound_text(source: str, translation: Translation, encoding: str) -> str:
     """Returns a translation, made without the source's key, with the key; "" if it is broken.
 
-    So it is if the encoding has not its characters. The key is marked before the same letter, at
-    the start of a word, or the first letter.
+    So it is if the encoding has not its characters.
     """
-    text, own, place = translation.text, kept(source), _key(source)
-    shown = masked(text, " ")
+    text, own = translation.text, kept(source)
     # Where the model does not keep it, `translate_sentences` returns the source; names stay, too.
-    is_source = text == without_key(source) and len(re.findall(r"[^\W\d_]{2,}", shown)) > 2
+    is_source = text == without_key(source) and sum(map(str.isalpha, masked(text, " ").split())) > 2
     is_cut = translation.truncated or not translation.finished
     is_other = kept(text) != own or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
     is_unwritable = text.encode(encoding, "replace").decode(encoding) != text
     if is_cut or is_other or is_unwritable or (own and is_source) or CONTROL.search(source):
         return ""
-    if place is None:
+    return with_key(source, text)
+
+
+def with_key(source: str, text: str) -> str:
+    """Returns a translation, made without the source's key, with the key; "" if it has no place.
+
+    It is marked before the same letter, at the start of a word, or the first letter.
+    """
+    if (place := _key(source)) is None:
         return text
+    shown = masked(text, " ")
     found = re.search(rf"(?i)\b{source[place + 1]}", shown) or re.search(r"[^\W\d_]", shown)
     marked = f"{text[: found.start()]}{source[place]}{text[found.start() :]}" if found else ""
     return marked if without_key(marked) == text else ""
@@ -95,6 +101,6 @@ def sound_text(source: str, translation: Translation, encoding: str) -> str:
 def _key(text: str) -> int | None:
     """Returns the place of the mark of a shortcut key; None without one, and with several."""
     # Few texts have any, and masking takes long.
-    shown = masked(text, " ") if _MARK.search(text) else ""
+    shown = masked(text, " ") if {*"&_~"} & {*text} else ""
     places = [found.start(1) for found in _KEY.finditer(shown)]
     return places[0] if len(places) == 1 and text.count(text[places[0]]) == 1 else None

@@ -56,18 +56,14 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
         languages: those of its two sides; the header may name that of the second.
     """
     source_language, language = languages
-    form_of = _forms(path, "")[1]
     for _, sources, forms, kind in entries(path, read_text(path)[0]):
-        if kind == "header" and forms[0]:
-            form_of = _forms(path, forms[0])[1]
-            if found := re.search(r"(?m)^Language: *([\w-]+)", forms[0]):
-                language = found[1]
+        if kind == "header" and (found := re.search(r"(?m)^Language: *([\w-]+)", forms[0])):
+            language = found[1]
         if kind:
             yield kind
             continue
-        # A single form is that of the plural; of several, 5 has it.
-        chosen = [forms[min(number, len(forms) - 1)] for number in (form_of[1], form_of[5])]
-        for source, form in zip(sources[-len(forms) :], chosen, strict=False):
+        # A single form is that of the plural.
+        for source, form in zip(sources[-len(forms) :], forms[:1] + forms[-1:], strict=False):
             yield [(source_language, CONTROL.sub("", source)), (language, CONTROL.sub("", form))]
 
 
@@ -81,10 +77,14 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         UserError: a line is not PO's, or the rule of plural forms is not C's.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
-    count, form_of = _forms(path, "")
+    # The form of each number.
+    count, rule = 2, [1, 0]
     for found, sources, forms, kind in entries(path, text):
-        if kind == "header" and forms[0]:
-            count, form_of = _forms(path, forms[0])
+        if kind == "header" and (plural := _PLURAL.search(forms[0])):
+            try:
+                count, rule = int(plural[1]), [*map(c2py(plural[2]), range(1000))]
+            except (ValueError, ZeroDivisionError) as error:
+                raise UserError(f"{path}: {short(plural[0])}, expected a rule in C.") from error
         if kind != "empty" or not sources[0].strip():
             continue
         if not all(texts := [translate(source) for source in sources]):
@@ -93,9 +93,8 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         lines = [f"msgstr {_quoted(texts[0], newline)}"]
         if found["plural"]:
             # French has that of 1 for 0, too: msgfmt takes a few numbers for one.
-            is_alone = form_of.count(form_of[1]) < 5 or kept(sources[0]) == kept(sources[1])
-            has_singular = count > 1 and is_alone
-            chosen = [texts[not (has_singular and i == form_of[1])] for i in range(count)]
+            own = rule.count(rule[1]) < 5 or (count > 1 and kept(sources[0]) == kept(sources[1]))
+            chosen = [texts[not (own and i == rule[1])] for i in range(count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
         last = newline * found["forms"].endswith("\n")
         edits = [(*found.span("forms"), newline.join(lines) + last)]
@@ -103,15 +102,6 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
             place = found.start() + flags.end()
             edits.append((place, place, " fuzzy," if flags[0] else f"#, fuzzy{newline}"))
         yield edits
-
-
-def _forms(path: Path, header: str) -> tuple[int, list[int]]:
-    """Returns how many plural forms there are, and the number of that of 0, 1, 2, ..."""
-    (count, rule), *_ = _PLURAL.findall(f"{header}\nnplurals=2; plural=n != 1")
-    try:
-        return int(count), [*map(c2py(rule), range(1000))]
-    except (ValueError, ZeroDivisionError) as error:
-        raise UserError(f"{path}: plural={short(rule)}, expected a rule in C.") from error
 
 
 def _read(strings: str) -> str:

@@ -18,9 +18,7 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
     """Yields the edit of what each speaker of each cue says: one text, wrapped again."""
     newline = "\r\n" if "\r\n" in text else "\n"
     for speech in _SPEECH.finditer(text):
-        words = " ".join(speech[0].split())
-        if (new := translate(words)) == words:
-            continue
+        new = translate(" ".join(speech[0].split()))
         # Players show 42 characters; tags are not divided.
         width = max(42, *map(len, speech[0].splitlines()))
         new = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), new)

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from t2t_repro.data.line_files import COMPRESSED
+from t2t_repro.data.line_files import opened
 from t2t_repro.documents.edits import Edit, Sides, Translate
 from t2t_repro.errors import UserError
 
@@ -20,11 +20,12 @@ _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 
 _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
 # Of a unit: notes, contexts and comments.
-_OTHER = r"""(?:<!--.*?-->|(?!</?[\w.:-]*?(?:source|target|alt-trans|trans-unit|segment)\b).)*+"""
-_UNIT = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[.*?\]\]>
+_NONE = r"<!--.*?-->|<!\[CDATA\[.*?\]\]>"
+_OTHER = rf"(?:{_NONE}|(?!</?[\w.:-]*?(?:source|target|alt-trans|trans-unit|segment)\b).)*+"
+_UNIT = re.compile(rf"""(?sx){_NONE}
     |(?P<unit><(?P<p>(?:[\w.-]+:)?)(?P<kind>trans-unit|segment)\b{_ATTRIBUTES})/?>
     (?:(?P<gap>\s*+){_OTHER}<(?P=p)source\b{_ATTRIBUTES}>
-    (?P<source>(?:<!\[CDATA\[.*?\]\]>|.)*?)</(?P=p)source>
+    (?P<source>(?:{_NONE}|.)*?)</(?P=p)source>
     (?:\s*<(?P=p)seg-source\b{_ATTRIBUTES}>(?P<parts>.*?)</(?P=p)seg-source>)?(?:{_OTHER}(?P<target>
     <(?P=p)target\b(?P<attributes>{_ATTRIBUTES})(?:/>|>(?P<old>.*?)</(?P=p)target>)))?)?""")
 _INLINE = re.compile(rf"""(?sx)<(?P<name>(?:[\w.-]+:)?(?:bpt|ept|it|ph|mrk
@@ -33,7 +34,6 @@ _INLINE = re.compile(rf"""(?sx)<(?P<name>(?:[\w.-]+:)?(?:bpt|ept|it|ph|mrk
 _STATE = re.compile(r"""\s+(?:state(?:-qualifier)?|subState)\s*=\s*["']([^"']*)["']""")
 _UNSURE = re.compile("no$|new|initial|needs-")
 """Attributes of XLIFF's units that are not translated yet, or not for certain."""
-_TO_DO = re.compile("new|initial|needs-(?:translation|l10n|adaptation)")
 
 
 def elements(path: Path) -> Iterator[tuple[str, Element]]:
@@ -42,7 +42,7 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
     Raises:
         UserError: it is not well-formed, or declares entities.
     """
-    with COMPRESSED.get(path.suffix, open)(path, "rb") as file:
+    with opened(path, str(path), is_xml=True) as file:
         # Before the first element; null bytes are UTF-16's.
         start = file.read(2**16).replace(b"\0", b"")
         if re.match(rb"(?s)(?:<!--(?:.*?-->|.*+)|[^<]|<[!?](?!ENTITY))*+<!E", start):
@@ -70,7 +70,6 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
     """
     parents: list[Element] = []
     sides: Sides = []
-    text = ""
     for event, element in elements(path):
         if event == "start":
             parents.append(element)
@@ -81,23 +80,20 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
             continue
         parents.pop()
         name = element.tag.rpartition("}")[2]
-        if name == "seg":
-            text = "".join(element.itertext())
-        elif name == "tuv":
-            sides.append((element.get(_LANGUAGE) or element.get("lang") or "?", text))
-            text = ""
+        if name == "tuv":
+            code = element.get(_LANGUAGE) or element.get("lang") or "?"
+            sides += [(code, "".join(x.itertext())) for x in element if x.tag.endswith("seg")]
         elif name == "tu":
             yield sides
             sides = []
         elif name in _CODES:
             # Not clear(): what follows the element may be read already.
-            is_break = (element.get("ctype") or element.get("subType") or "").endswith("lb")
-            element.text = " " * is_break
+            element.text = " " * element.get("ctype", element.get("subType", "")).endswith("lb")
             del element[:]
         elif name in ("trans-unit", "segment"):
-            own = [one for one in element if one.tag.rpartition("}")[2] in ("source", "target")]
-            states = [element.get("approved", ""), *(x.get("state", "") for x in [element, *own])]
-            texts = [*("".join(side.itertext()) for side in own), "", ""]
+            own = {side.tag.rpartition("}")[2]: side for side in [element, *element]}
+            states = [element.get("approved", ""), *(x.get("state", "") for x in own.values())]
+            texts = ["".join(own[x].itertext()) if x in own else "" for x in ("source", "target")]
             is_unsure = texts[1].strip() and any(map(_UNSURE.match, states))
             yield "fuzzy" if is_unsure else [*zip(languages, texts, strict=False)]
         if name in _UNITS and parents:
@@ -118,14 +114,13 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         for child in parent:
             child.attrib.setdefault("translate", parent.get("translate", "yes"))
     own = [one for one in root.iter() if one.tag.rpartition("}")[2] in ("trans-unit", "segment")]
-    units = (unit for unit in _UNIT.finditer(text) if unit["unit"])
-    for unit, element in zip(units, own, strict=True):
+    for unit, element in zip([x for x in _UNIT.finditer(text) if x["unit"]], own, strict=True):
         is_segment = unit["kind"] == "segment"
         texts = {x.tag.rpartition("}")[2]: "".join(x.itertext()).strip() for x in element}
         states = _STATE.findall(f"{unit['attributes']}{unit['unit']}")
-        is_copy = unit["old"] == unit["source"] and any(map(_TO_DO.match, states))
-        is_done = texts.get("target") and not is_copy
-        if element.get("translate") == "no" or not texts.get("source") or is_done:
+        is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
+        is_done = texts.get("target") and not (is_new and unit["old"] == unit["source"])
+        if is_done or element.get("translate") == "no" or not (unit["source"] and texts["source"]):
             continue
         if not (inner := _translated(unit["parts"] or unit["source"], translate)):
             yield []

@@ -16,6 +16,7 @@ from t2t_repro.config.values import short
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import find_aligner, find_long, translate_sentences
+from t2t_repro.documents.edits import with_key, without_key
 from t2t_repro.documents.html import Piece, html_of, split_html
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code, usual_codes
@@ -68,11 +69,13 @@ class Direction(NamedTuple):
         of_rank = (partial(translate, rank) for rank in range(beam_size))
         long = partial(find_long, self.engine, tag=self.tag)
         align = find_aligner(self.engine, self.tag)
-        ranks = [translate_sentences(source, self.source, one, long, align) for one in of_rank]
+        lines = [*map(without_key, source)]
+        ranks = [translate_sentences(lines, self.source, one, long, align) for one in of_rank]
         # Words that are too long stay.
         log_cut([line._replace(truncated=False) for line in ranks[0]])
-        rows = zip(*ranks, strict=True)
-        return {"translations": [[line.text for line in row] for row in rows]}
+        rows = zip(source, zip(*ranks, strict=True), strict=True)
+        texts = [[with_key(text, line.text) or line.text for line in row] for text, row in rows]
+        return {"translations": texts}
 
 
 def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:

@@ -10,7 +10,7 @@ from t2t_repro.text.characters import visible
 from t2t_repro.vocabulary import UNK_ID
 
 _TAG = re.compile(r">>[^<>\s]+<<|<(?!0x)[^<>\s]+>")
-_LANGUAGE = re.compile(r"(?:>>([\w-]+)<<|<2([\w-]+)>)\s*")
+_LANGUAGE = re.compile(r"(?:>>([\w-]+)<<|<2([^\W\d][\w-]*)>)\s*")
 
 
 class Tags:
