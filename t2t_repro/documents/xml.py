@@ -21,13 +21,14 @@ _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
 # Of a unit: notes, contexts and comments.
 _NONE = r"<!--.*?-->|<!\[CDATA\[.*?\]\]>"
+_ANY = rf"(?:{_NONE}|.)*?"
 _OTHER = rf"(?:{_NONE}|(?!</?[\w.:-]*?(?:source|target|alt-trans|trans-unit|segment)\b).)*+"
 _UNIT = re.compile(rf"""(?sx){_NONE}
     |(?P<unit><(?P<p>(?:[\w.-]+:)?)(?P<kind>trans-unit|segment)\b{_ATTRIBUTES})/?>
     (?:(?P<gap>\s*+){_OTHER}<(?P=p)source\b{_ATTRIBUTES}>
-    (?P<source>(?:{_NONE}|.)*?)</(?P=p)source>
-    (?:\s*<(?P=p)seg-source\b{_ATTRIBUTES}>(?P<parts>.*?)</(?P=p)seg-source>)?(?:{_OTHER}(?P<target>
-    <(?P=p)target\b(?P<attributes>{_ATTRIBUTES})(?:/>|>(?P<old>.*?)</(?P=p)target>)))?)?""")
+    (?P<source>{_ANY})</(?P=p)source>
+    (?:\s*<(?P=p)seg-source\b{_ATTRIBUTES}>(?P<parts>{_ANY})</(?P=p)seg-source>)?(?:{_OTHER}(?P<target>
+    <(?P=p)target\b(?P<attributes>{_ATTRIBUTES})(?:/>|>(?P<old>{_ANY})</(?P=p)target>)))?)?""")
 _INLINE = re.compile(rf"""(?sx)<(?P<name>(?:[\w.-]+:)?(?:bpt|ept|it|ph|mrk
     (?=[^<>]*\s(?:translate\s*=\s*.no|mtype\s*=\s*.protected)\b)))\b{_ATTRIBUTES}>.*?</(?P=name)>
     |<!--.*?-->|<\?.*?\?>|<(?P<end>/?)(?P<tag>[\w.:-]+){_ATTRIBUTES}(?P<empty>/?)>""")
