@@ -20,6 +20,7 @@ from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.errors import UserError
 from t2t_repro.progress import Report
+from t2t_repro.text.characters import visible
 from t2t_repro.vocabulary import PAD_ID
 
 Result = TypeVar("Result")
@@ -45,7 +46,7 @@ class EncodedSentences(NamedTuple):
         """Removes the ids of blank lines, and of those that are EOS alone."""
         pairs = zip(self.lines, self.ids, strict=True)
         return self._replace(
-            ids=[ids if line.strip() and len(ids) > 1 else [] for line, ids in pairs]
+            ids=[ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]
         )
 
 
@@ -218,9 +219,9 @@ def available_memory() -> int | None:
         group = Path("/sys/fs/cgroup")
         limit = (group / "memory.max").read_text().strip()
         if limit != "max":
-            counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            # The kernel's cache of files gives way.
-            files = int(counts.get("active_file", 0)) + int(counts.get("inactive_file", 0))
+            lines = (group / "memory.stat").read_text().splitlines()
+            # The kernel's cache of files gives way: active_file and inactive_file.
+            files = sum(int(line.split()[1]) for line in lines if "active_file " in line)
             limits.append(int(limit) - int((group / "memory.current").read_text()) + files)
     except (OSError, ValueError):
         pass

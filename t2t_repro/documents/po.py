@@ -37,7 +37,7 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
     """
     for found in _ENTRY.finditer(text):
         if found["wrong"]:
-            line = f"{path}, line {text.count(chr(10), 0, found.start('wrong')) + 1}"
+            line = f"{path}, line {text[: found.start('wrong')].count(chr(10)) + 1}"
             raise UserError(f"{line}: received {short(found['wrong'])}, expected msgid or msgstr.")
         for _ in re.findall(r"(?m)^\s*#~\s*msgid\s", found["obsolete"] or ""):
             yield found, [], [], "obsolete"

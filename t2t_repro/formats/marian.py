@@ -172,7 +172,7 @@ def _decoding(
 def _shortlist(decoder: SettingsFile, source: Ids, target: Ids) -> ShortlistFile | None:
     """Reads the shortlist that decoder.yml names, or that lies beside it, with our ids."""
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
-    files = _paths_beside(folder, decoder.value("shortlist", [])[:1])
+    files = _paths_beside(folder, decoder.value("shortlist", []))
     if not (files := files or sorted(folder.glob("lex*.bin"))):
         return None
     path = files[0]

@@ -32,8 +32,7 @@ def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
     """
     if not ids:
         return scores
-    vocab = scores.shape[-1] or tf.shape(scores)[-1]
-    is_forbidden = tf.reduce_any(tf.range(vocab)[:, None] == [*ids], axis=1)
+    is_forbidden = tf.reduce_any(tf.range(tf.shape(scores)[-1])[:, None] == [*ids], axis=1)
     return tf.where(is_forbidden, tf.constant(float("-inf"), scores.dtype), scores)
 
 

@@ -204,11 +204,14 @@ class MarianTextOps(SentencePieceTextOps):
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the text of every sentence; see `SentencePieceTextOps.decode`.
 
-        PAD, ids outside the vocabulary, and Hugging Face's UNK are skipped.
+        PAD, ids outside the vocabulary, Hugging Face's UNK, and codes of languages are skipped.
         """
         is_known = is_text(ids) & (ids >= self._first) & (ids < self._size)
         kept = tf.ragged.boolean_mask(ids, is_known)
         pieces = kept.with_flat_values(tf.gather(tf.constant(self._pieces), kept.flat_values))
+        if self._languages:
+            is_code = tf.strings.regex_full_match(pieces.flat_values, "(?s)>>.*<<")
+            pieces = tf.ragged.boolean_mask(pieces, pieces.with_flat_values(~is_code))
         texts = self._tokenizer.detokenize(pieces)
         if self._kind == "hugging_face":
             texts = stripped(tf.strings.regex_replace(texts, SPACE_MARK, " "))

@@ -17,7 +17,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
-from t2t_repro.text.characters import readable, without_invisible
+from t2t_repro.text.characters import readable, visible, without_invisible
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID, text_ids
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def as_utf8(line: str) -> bytes:
 
 def _words(line: str) -> list[str]:
     # Split at plain spaces only: the model's normalization decides what else is a space.
-    return line.split(" ")
+    return visible(line).split(" ")
 
 
 def marks_end(model: bytes) -> bool:

@@ -275,7 +275,7 @@ def _nfc_rules() -> str:
             rules[character] = composed = normalize("NFC", character)
             # However many of the marks are composed already, in any order.
             for marks in map("".join, permutations(apart[1:])):
-                for done in range(len(marks) + 1):
+                for done in range(len(marks)):
                     text = normalize("NFC", apart[0] + marks[:done]) + marks[done:]
                     if normalize("NFC", text) == composed:
                         rules[text] = composed

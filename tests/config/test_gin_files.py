@@ -8,7 +8,7 @@ import pytest
 
 from small_corpus import small_corpus
 from t2t_repro import experiment
-from t2t_repro.config.gin_files import configure
+from t2t_repro.config.gin_files import configure, import_hint
 from t2t_repro.config.values import check_value
 from t2t_repro.data.batch_shapes import BatchSettings
 from t2t_repro.data.preparation import Preparation
@@ -247,6 +247,11 @@ def test_an_include_overrides_what_comes_before_it_alone(tmp_path):
     path.write_text("include 'base.gin'\n\nTrainingSchedule.stops = 2\n")
     with pytest.raises(UserError, match=r"mine\.gin, line 3"):
         schedule_of(path)
+
+
+def test_the_modules_of_a_training_run_can_be_imported():
+    assert "--import=parts --import=a.b" in import_hint("import parts\nimport a.b\nx = 1\n")
+    assert import_hint("x = 1\n") == ""
 
 
 def test_a_bug_in_a_module_keeps_its_traceback(tmp_path, monkeypatch):

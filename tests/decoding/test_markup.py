@@ -68,6 +68,7 @@ def test_any_translation_and_alignment_keeps_well_formed_text(kind):
         ("a <b>b c</b> d", "v:1 w:0 u:0 <b>x:1 y:3 z:2</b> d:3"),
         ("Use <wbr/> in <br>it!", "<wbr/> In:1 <br>es:2 nimm:0!"),
         ("Use it <wbr/>!", "Es:1 nimm:0 <wbr/>!"),
+        ("Use <br/><b><wbr/>it</b>!", "<br/><b><wbr/>Es:1</b> nimm:0!"),
         ("Use <x/> for <i></i>it!", "<x/> Für:1 <i></i>es:2 nimm:0!"),
         ("<b>Save <i>%s</i></b> now", "jetzt:2 <b><i>%s:1</i> spare:0</b>"),
         ("<b>Go <i>(on)</i></b> now", "jetzt:2 (<b><i>an:1)</i> los:0</b>"),

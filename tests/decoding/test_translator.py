@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.batch_plan import padded
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.decoding.settings import (
@@ -17,6 +18,7 @@ from t2t_repro.decoding.settings import (
 )
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
+from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -60,6 +62,23 @@ def test_a_blank_line_is_translated_by_an_empty_one(translator):
     for translations in translator.translate([*blank, "a tree"], n_best=4)[: len(blank)]:
         assert translations == [Translation("", 0.0)]
     assert translator.translate(blank) == [[Translation("", 0.0)]] * len(blank)
+
+
+def test_the_code_of_a_language_is_the_first_id_of_a_translation(make, model, subwords, tmp_path):
+    codes, path = [">>x<<", ">>y<<"], tmp_path / "made.model"
+    pieces = [*subwords.pieces(), *codes]
+    path.write_bytes(MarianFile(subwords.sentencepiece(), pieces, languages=codes).content())
+    plain, pair = make(BeamSearch(1)), shared(MarianSubwords(path))
+    translator = Translator([model], pair, plain.settings)
+    ids = tf.constant(padded(pair.source.encode(["the red bird", ">>x<< a tree"])))
+    for prefix in ([[], []], [[5], [PAD_ID]]):
+        prefix = tf.constant(prefix, tf.int32)
+        found = translator.search_batch(ids, 1, prefix if prefix.shape[1] else None).ids
+        first = tf.concat([ids[:, :1], prefix], axis=1)
+        expected = plain.search_batch(ids[:, 1:], 1, first).ids
+        np.testing.assert_array_equal(found[:, :, :9], expected[:, :, :9])
+    # Besides its codes, such a line has no ids.
+    assert translator.translate(["\u200b"]) == [[Translation("", 0.0)]]
 
 
 def test_a_sentence_is_translated_the_same_alone_and_in_company(translator):

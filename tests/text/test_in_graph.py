@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
+from t2t_repro.text.characters import visible
 from t2t_repro.text.in_graph import is_word
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
@@ -26,10 +27,11 @@ LINES = [
     *(f"{end}a {end} tree{end} {end}" for end in ENDS),
     *(f"{odd}{word}" for odd in HOSTILE for word in ("", " ", " the man", "Männer")),
     *("don\u00b4t why\u00b4s", "a \x01 b", "a\u2581b \u2581 c", "\u00a8 \u00a8", "\x01"),
+    *(">>fra<<>>deu<<", ">>fra<< >>deu<<  the man", ">>deu<< >>x<< a", "\u200b\x850"),
     *("a\\b_c \\\\ \\u \\8364; €", "a 's . n't ' ? a", "☃" * 3000, " ".join("abc" * 500)),
 ]
 KINDS = ["plain", "ending", "marian, two vocabularies, clean spaces", "t2t", "t2t, no letters"]
-KINDS += ["marian's pieces", "marian's sentencepiece", "marian's words"]
+KINDS += [f"marian's {kind}" for kind in ("pieces", "sentencepiece", "words", "languages")]
 
 
 SPECIAL = {"<pad>", "</s>", "<unk>"}
@@ -54,7 +56,8 @@ def subwords(request, models, tmp_path_factory):
         model = b"" if kind == "words" else train(TARGET_TEXT)
         words = " ".join(TARGET_TEXT).split() if kind == "words" else pieces_of(model)
         pieces = ["<pad>", "</s>", "<unk>", *sorted({*words, *CODES} - SPECIAL)]
-        (folder / "made.model").write_bytes(MarianFile(model, pieces, kind=kind).content())
+        kinds = {"languages": CODES[1:]} if kind == "languages" else {"kind": kind}
+        (folder / "made.model").write_bytes(MarianFile(model, pieces, **kinds).content())
         return MarianSubwords(folder / "made.model")
     two = "two" in request.param
     theirs = write_marian_text(folder / "theirs", two, clean_up_tokenization_spaces=two)
@@ -75,7 +78,8 @@ def in_graph(text_ops, texts):
 
 def in_python(subwords, texts):
     encoded = subwords.encode([text.strip() for text in texts])
-    return [[] if ids == [EOS_ID] else ids for ids in encoded]
+    pairs = zip(texts, encoded, strict=True)
+    return [[] if not visible(text.strip()) or ids == [EOS_ID] else ids for text, ids in pairs]
 
 
 def texts_of(strings):

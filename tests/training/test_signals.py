@@ -2,13 +2,14 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
-from t2t_repro.training.signals import Interrupted, ended_by_signals, stop_requested
+from t2t_repro.training.signals import Interrupted, _watch, ended_by_signals, stop_requested
 
 # One call of C code that holds back Python's handlers, as an update does.
 BUSY = """
@@ -57,6 +58,17 @@ def test_the_second_ends_the_process_inside_a_call(waits):
             assert process.stdout.readline() == b"noted\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) in (143, -signal.SIGTERM)
+
+
+def test_two_that_come_at_once_are_two(monkeypatch):
+    ends = list[int]()
+    monkeypatch.setattr(os, "_exit", ends.append)
+    arrivals, sender = socket.socketpair()
+    with arrivals, sender:
+        sender.send(bytes([signal.SIGTERM, signal.SIGINT]))
+        sender.shutdown(socket.SHUT_WR)
+        _watch(arrivals)
+    assert ends == [130]
 
 
 @pytest.mark.parametrize(
