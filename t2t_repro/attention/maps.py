@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -36,8 +36,7 @@ _PLACE = "__DATA__"
 CELL = 0.12
 """Size of a cell: fits letters of 6.5 points."""
 _SMALLEST_NAMED_CELL = 0.075
-_MARGIN = 0.35
-_TITLE = 0.3
+_GAP = 0.35
 _SMALLEST_PANEL = 1.2
 _DOTS_PER_INCH = 120
 
@@ -220,39 +219,34 @@ def draw(
 
     rows = -(-len(panels) // columns)
     queries, keys = ([_shorten(x) for x in side] for side in (attention.queries, attention.keys))
-    width, height = (max(len(side) * cell, _SMALLEST_PANEL) for side in (keys, queries))
+    width, height = (max(len(x) * cell, _SMALLEST_PANEL) for x in (keys, queries))
     if cell < _SMALLEST_NAMED_CELL:
-        queries, keys = [""], [""]
-    left, below = (_MARGIN + max(map(len, side)) * _LETTER * cell for side in (queries, keys))
-    total = (
-        left + columns * (width + _MARGIN) + _MARGIN,
-        below + rows * (height + _TITLE) + _TITLE,
-    )
+        queries, keys = [], []
+    left, below = (_GAP + max(map(len, x), default=0) * _LETTER * cell for x in (queries, keys))
     # pyplot would keep every figure in memory.
-    figure = Figure(figsize=total)
+    total = left + columns * (width + _GAP), below + rows * (height + _GAP) + _GAP
+    figure = Figure(total)
     figure.suptitle(
         f"{title}: each row ({attention.query_name}) attends to the columns ({attention.key_name})",
-        x=_MARGIN / total[0], y=1 - 0.5 * _TITLE / total[1], ha="left", va="center", fontsize=9,
+        fontsize=9,
+    )
+    axes = figure.subplots(rows, columns, squeeze=False, subplot_kw={"xticks": [], "yticks": []})
+    figure.subplots_adjust(
+        left / total[0], below / total[1], 1 - _GAP / total[0], 1 - 2 * _GAP / total[1],
+        wspace=_GAP / width, hspace=_GAP / height,
     )  # fmt: skip
-    for number, (panel, name) in enumerate(zip(panels, names, strict=True)):
-        row, column = divmod(number, columns)
-        x = left + column * (width + _MARGIN)
-        y = below + (rows - 1 - row) * (height + _TITLE)
-        axis = figure.add_axes(
-            (x / total[0], y / total[1], width / total[0], height / total[1]), title=name
-        )
-        axis.title.set_fontsize(8)
+    style = {"fontsize": _POINTS * cell, "parse_math": False}  # "$" does not begin a formula.
+    for axis in axes[:, 0]:
+        axis.set_yticks(range(len(queries)), queries, **style)
+    for axis in axes.flat[len(panels) - columns : len(panels)]:
+        axis.set_xticks(range(len(keys)), keys, rotation=90, **style)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis, panel, name in zip(axes.flat, panels, names, strict=False):
+        axis.set_title(name, fontsize=8)
+        axis.tick_params(length=0)
         axis.imshow(panel, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        style = {"fontsize": _POINTS * cell, "parse_math": False}  # "$" does not begin a formula.
-        _label(axis.yaxis, queries if column == 0 else [], style)
-        is_lowest = number + columns >= len(panels)
-        _label(axis.xaxis, keys if is_lowest else [], style | {"rotation": 90})
     return figure
-
-
-def _label(axis: Any, names: Sequence[str], style: dict[str, Any]) -> None:
-    axis.set_ticks(range(len(names)), names, **style)
-    axis.set_tick_params(length=0)
 
 
 def _shorten(label: str) -> str:

@@ -81,20 +81,17 @@ class TreebankCorpus:
 
     def _matching(self, split: str, entry: str) -> list[Path]:
         """Returns the files of an entry."""
-        name = expanduser(entry)
-        names = [name]
-        if glob.has_magic(name) and not (self._folder / name).exists():
-            names = sorted(glob.glob(name, root_dir=self._folder, recursive=True))
-        found: list[Path] = []
-        for path in (self._folder / name for name in names):
-            inside = filter(_is_treebank, path.rglob("*")) if path.is_dir() else [path]
-            found += sorted(file for file in inside if file.is_file())
-        if not found:
+        pattern = expanduser(entry)
+        files: list[Path] = []
+        for name in sorted(glob.glob(pattern, root_dir=self._folder, recursive=True)):
+            path = self._folder / name
+            files += sorted(filter(_is_treebank, path.rglob("*"))) if path.is_dir() else [path]
+        if not files:
             raise UserError(
-                f"TreebankCorpus.{split}: no file of trees at {self._folder / name}; expected a "
+                f"TreebankCorpus.{split}: no file of trees at {self._folder / pattern}; expected a "
                 f"file, a pattern, or a folder with files named {', '.join(_SUFFIXES)}."
             )
-        return found
+        return files
 
 
 def _is_treebank(path: Path) -> bool:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _HINTS = get_type_hints(TransformerSettings, include_extras=True)
 _HINTS |= {"vocab_size": Rows, "dtype": Precision, "trainable": bool}
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerSettings)}
-_LAYER_DEFAULTS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
 _TRAINING_ALONE = LayerConfig.TRAINING_ALONE
 
 
@@ -38,15 +37,12 @@ def read_model_json(path: Path) -> dict[str, Any]:
 
     try:
         sizes = read_json(path)
-        config = dict(sizes.pop("config", None) or {})
+        layers = LayerConfig.of(dict(sizes.pop("config", None) or {}))
         for name, value in sizes.items():
             check_value(name, value, _HINTS[name])
-        # Older versions wrote it down; it no longer has an effect.
-        config.pop("recompute", None)
-        layers = _LAYER_DEFAULTS | config
-        check_names(LayerConfig.of(layers))
+        check_names(layers)
         required = {name: sizes[name] for name in ("vocab_size", "dtype")}
-        return _DEFAULTS | sizes | required | {"config": layers}
+        return _DEFAULTS | sizes | required | {"config": layers.to_dict()}
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise not_a_transformer(path, error) from error
 

@@ -15,9 +15,11 @@ import tensorflow_text
 from numpy.typing import NDArray
 
 from t2t_repro.text.characters import INVISIBLE
+from t2t_repro.text.sentencepiece import WordMarks
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID
 
 if TYPE_CHECKING:
+    from t2t_repro.text.marian import MarianSubwords
     from t2t_repro.text.t2t import T2TSubwords
 
 # What Python's str.strip removes; a test compares both.
@@ -26,7 +28,6 @@ _SPACES = (
     r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 )
 
-_Marks = tuple[list[bool], bool]
 _UNKNOWN = -1
 _UNDEFINED = ord("\u3013")
 _SPACE, _BACKSLASH, _UNDERSCORE = map(ord, " \\_")
@@ -39,20 +40,19 @@ class SentencePieceTextOps(tf.Module):
 
     Args:
         pieces: the name of every id.
-        marks: `WordMarks` of the pieces.
+        marks: of the pieces.
         model: the file of the SentencePiece model; empty where words are split at blanks.
         out_type: of the tokenizer's pieces: int32 for ids, or string.
     """
 
     def __init__(
-        self, pieces: Sequence[str], marks: _Marks, model: bytes, out_type: tf.DType = tf.int32
+        self, pieces: Sequence[str], marks: WordMarks, model: bytes, out_type: tf.DType = tf.int32
     ) -> None:
         super().__init__()
         # A tf.Module would track a list and all its elements.
         self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
         self._size = len(pieces)
-        marked, self._marks_end = marks
-        self._marked = np.array(marked)
+        self._marked, self._marks_end = np.array(marks.marked), marks.at_end
         # Python's loader of a SavedModel takes two models without names for one.
         name = f"subwords_{hashlib.sha256(model).hexdigest()}"
         split = tensorflow_text.SentencepieceTokenizer
@@ -143,31 +143,15 @@ class MarianTextOps(SentencePieceTextOps):
     """Encodes and decodes with one side of a Marian model.
 
     Args:
-        pieces, marks, model: as in `SentencePieceTextOps`.
-        code: RE2 for the language code at the beginning of a text; with languages, for two of them
-            and the rest; None for no codes.
-        kind: of text, see `text.marian`.
-        spaced: texts whose spaces decoding removes, one after the other.
-        languages: default codes of source and target; see `MarianFile`.
+        subwords: of that side.
     """
 
-    def __init__(
-        self,
-        pieces: Sequence[str],
-        marks: _Marks,
-        model: bytes,
-        code: str | None,
-        kind: str,
-        spaced: Sequence[str],
-        languages: Sequence[str],
-    ) -> None:
-        super().__init__(pieces, marks, model, tf.string)
-        self._languages = tuple(languages)
-        self._code = code
-        self._kind = kind
-        # The first id that decoding writes.
-        self._first = UNK_ID + (kind == "hugging_face")
-        self._spaced = tuple(spaced)
+    def __init__(self, subwords: "MarianSubwords") -> None:
+        file = subwords.content
+        super().__init__(file.pieces, subwords.word_marks, file.model, tf.string)
+        self._languages, self._kind = tuple(file.languages), file.kind
+        self._code, self._first = subwords.code_pattern, subwords.first_id
+        self._spaced = subwords.spaced
         ids = range(UNK_ID + 1, self._size)
         self._vocab_lookup_table = _lookup_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
 

@@ -123,20 +123,23 @@ class MarianSubwords:
     Attributes:
         content: the content of the file.
         ids: the id of every piece of text.
+        code_pattern: of the language code at the beginning of a text; of two codes and the rest
+            where a source names languages; None without codes.
+        first_id: the first one that decoding writes.
+        spaced: texts whose spaces decoding removes, one after the other.
     """
 
     def __init__(self, model_path: str | Path) -> None:
         self.model_path = Path(model_path)
         self.content = MarianFile.read(self.model_path)
-        model = self.content.model
+        model, kind = self.content.model, self.content.kind
         self._model = SentencePieceProcessor(model_proto=model) if model else _WordSplitter()
         self.ids = {piece: i for i, piece in enumerate(self.content.pieces) if i > UNK_ID}
-        of_codes = self.content.kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
-        self._code = _CODE if of_codes or self.content.kind == "hugging_face" else None
-        # The first id that decoding writes.
-        self._first = UNK_ID + (self.content.kind == "hugging_face")
-        # Texts whose spaces decoding removes, one after the other.
-        self._spaced = _SPACED if self.content.clean_spaces else ()
+        has_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
+        one_code = _LANGUAGE_CODE if has_codes or kind == "hugging_face" else None
+        self.code_pattern = _TWO_CODES if self.content.languages else one_code
+        self.first_id = UNK_ID + (kind == "hugging_face")
+        self.spaced = _SPACED if self.content.clean_spaces else ()
 
     @property
     def size(self) -> int:
@@ -164,7 +167,7 @@ class MarianSubwords:
     def _split_codes(self, text: str) -> tuple[list[str], str]:
         """Returns the codes of a text, in the order of their ids, and the rest."""
         if not self.content.languages:
-            codes = self._code.findall(text) if self._code else []
+            codes = re.findall(self.code_pattern, text) if self.code_pattern else []
             return codes, text[sum(map(len, codes)) :]
         ((first, second, rest),) = re.findall(_TWO_CODES, text)
         source, target = self.content.languages
@@ -192,7 +195,7 @@ class MarianSubwords:
                 (embeddings may have more rows), Hugging Face's UNK, and bytes of no character are
                 skipped.
         """
-        known = [token for token in text_ids(ids) if self._first <= token < self.size]
+        known = [token for token in text_ids(ids) if self.first_id <= token < self.size]
         pieces = [self.content.pieces[token] for token in known]
         if self.content.languages:
             pieces = [piece for piece in pieces if not _CODE.fullmatch(piece)]
@@ -203,7 +206,7 @@ class MarianSubwords:
         if self.content.kind == "hugging_face":
             text = text.strip()
         text = readable(text)
-        for spaced in self._spaced:
+        for spaced in self.spaced:
             text = text.replace(spaced, spaced.strip())
         return text
 
@@ -257,10 +260,7 @@ class MarianSubwords:
         """Returns the same encoding and decoding as TensorFlow operations."""
         from t2t_repro.text.in_graph import MarianTextOps
 
-        kind, languages = self.content.kind, self.content.languages
-        code = _TWO_CODES if languages else _LANGUAGE_CODE if self._code else None
-        of_file = self.content.pieces, self.word_marks, self.content.model
-        return MarianTextOps(*of_file, code, kind, self._spaced, languages)
+        return MarianTextOps(self)
 
     def sentencepiece(self) -> bytes:
         """Returns the SentencePiece model of this side; a vocabulary of words has none."""

@@ -84,9 +84,6 @@ class SubwordTraining:
         left_out = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
         return {name: value for name, value in asdict(self).items() if not left_out.get(name)}
 
-    def pieces(self) -> None:
-        """Returns None: the pieces are not known before training."""
-
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
         """Returns the recipe with further symbols."""
         return replace(self, symbols=tuple(dict.fromkeys((*self.symbols, *symbols))))
@@ -257,8 +254,9 @@ class SubwordRecipes(NamedTuple):
         """Whether an id may mean one piece in the source and another in the target."""
         if self.source is self.target:
             return False
-        pieces = self.target.pieces()
-        return pieces is None or self.source.pieces() != pieces
+        known = [one.pieces() for one in self if isinstance(one, ExistingSubwords)]
+        # Before training, pieces are not known.
+        return len(known) < 2 or known[0] != known[1]
 
 
 @cache
