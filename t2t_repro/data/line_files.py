@@ -53,15 +53,14 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
                 if not line.endswith(b"\n") and b"\r" in line[:-1]:
                     raise UserError(
-                        f"{name} ends its lines with CR alone, as old Macs did, expected LF: "
-                        "convert it (tr '\\r' '\\n' < OLD > NEW)."
+                        f"{name} ends its lines with CR alone: use tr '\\r' '\\n' < OLD > NEW."
                     )
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
                 raise UserError(
-                    f"{name}, line {number}: byte 0x{line[error.start]:02x} at position "
-                    f"{error.start} is not valid UTF-8; convert the file to UTF-8 (e.g. with iconv)"
+                    f"{name}, line {number}: byte 0x{line[error.start]:02x} at {error.start} is "
+                    "not UTF-8: convert the file (e.g. with iconv)."
                 ) from error
 
 

@@ -26,7 +26,7 @@ wanted, [batch, beam, terms] int32; and the subwords that are given back, but no
 
 
 class Glossary:
-    """A `Grammar` that lets all ids come, and scores those of terms higher.
+    """A `SoftGrammar` that scores the ids of terms higher.
 
     Args:
         subwords: of source and target.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.decoding.search import Cache, Grammar, StepModel
+from t2t_repro.decoding.search import Cache, Grammar, SoftGrammar, StepModel
 from t2t_repro.errors import UserError
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair
@@ -29,12 +29,12 @@ class GrammaticalModel(NamedTuple):
 
     Attributes:
         model: scores the next id. Its cache is the first of two here.
-        grammar: says what may come next. Its state is the second.
+        grammar: says what may or should come next. Its state is the second.
         normalized: as in `DecodingConstraints`.
     """
 
     model: StepModel
-    grammar: Grammar
+    grammar: Grammar | SoftGrammar
     normalized: bool = False
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
@@ -54,7 +54,7 @@ class GrammaticalModel(NamedTuple):
             lambda part: tf.gather(part, parents, batch_dims=1), cache[1]
         )
         state = self.grammar.after(before, ids)
-        if hasattr(self.grammar, "rescored"):
+        if isinstance(self.grammar, SoftGrammar):
             return self.grammar.rescored(log_p, state), (of_model, state)
         is_allowed = self.grammar.allowed(state)
         return tf.where(is_allowed, log_p, float("-inf")), (of_model, state)
@@ -96,8 +96,7 @@ class TreeGrammar:
         closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
         if not any(closing) or not isinstance(source, SentencePieceModel):
             raise UserError(
-                "TreeGrammar found no label and its closing symbol, such as NP and /NP, among the "
-                "subwords: it is for models of treebanks; bind Translator.grammar = None."
+                "TreeGrammar found no label and closing symbol, such as NP and /NP, in subwords."
             )
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), [*filter(None, closing)])

@@ -153,12 +153,8 @@ class DecodingConstraints(NamedTuple):
     gain: "tf.Tensor | float" = 0.0
 
 
-class Grammar(Protocol):
-    """Says which ids may come next in a hypothesis; `TreeGrammar` is one.
-
-    Gin binds what makes it from the subwords, a class or a function of yours:
-    `Translator.grammar = @my_project.MyGrammar`. All states are nested tensors [batch, beam, ...].
-    """
+class HypothesisState(Protocol):
+    """What a grammar knows of hypotheses: nested tensors [batch, beam, ...]."""
 
     def begin(self, source: "tf.Tensor", max_target_lengths: "tf.Tensor", beam_size: int) -> Any:
         """Returns the state of hypotheses without ids.
@@ -179,8 +175,29 @@ class Grammar(Protocol):
         """
         ...
 
+
+class Grammar(HypothesisState, Protocol):
+    """Says which ids may come next in a hypothesis; `TreeGrammar` is one.
+
+    Gin binds what makes it from the subwords, a class or a function of yours:
+    `Translator.grammar = @my_project.MyGrammar`.
+    """
+
     def allowed(self, state: Any) -> "tf.Tensor":
         """Returns which ids may come next, [batch, beam, vocab] bool: at least one."""
+        ...
+
+
+@runtime_checkable
+class SoftGrammar(HypothesisState, Protocol):
+    """Says which ids should come next, and lets all come; `Glossary` is one."""
+
+    def rescored(self, log_p: "tf.Tensor", state: Any) -> "tf.Tensor":
+        """Returns other scores of the next ids, from [batch, beam, vocab] log-probabilities."""
+        ...
+
+    def gain(self, state: Any) -> "tf.Tensor":
+        """Returns how many nats a score may still rise, a scalar, before the first id."""
         ...
 
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from t2t_repro.config.values import Count, Positive, Range, Seed, configurable
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_bleu, sentence_chrf
-from t2t_repro.decoding.search import Grammar, LengthPenalty, Reranker, Search, SearchResult
+from t2t_repro.decoding.search import (
+    Grammar,
+    LengthPenalty,
+    Reranker,
+    Search,
+    SearchResult,
+    SoftGrammar,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -183,7 +190,7 @@ def tree_grammar(
 
 
 @configurable("Glossary", denylist=["subwords"])
-def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> Any:
+def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> SoftGrammar:
     """Makes a `Glossary` of soft terms: --glossary, or `Translator.grammar = @Glossary`.
 
     Args:
@@ -254,7 +261,7 @@ class TranslatorSettings:
         trained_length: the most subwords of a source in training, EOS included; a longer source is
             translated with a warning.
         grammar: makes, from the subwords, a `Grammar` of the ids that may come next, such as
-            `TreeGrammar`; None lets all come.
+            `TreeGrammar`, or a `SoftGrammar`; None lets all come.
         shortlist: whether to use the lexical shortlist that came with the model, if one did.
         imported: what only imported models need.
     """
@@ -268,7 +275,7 @@ class TranslatorSettings:
     aligner: AlignerSettings = field(default_factory=AlignerSettings)
     ensemble: Callable[[Any], Any] = mean_probability
     trained_length: Annotated[int, Range(least=1)] | None = None
-    grammar: Callable[[Any], Grammar] | None = None
+    grammar: Callable[[Any], Grammar | SoftGrammar] | None = None
     shortlist: bool = True
     imported: ImportedBehaviour = field(default_factory=ImportedBehaviour)
 

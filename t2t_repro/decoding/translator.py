@@ -23,6 +23,7 @@ from t2t_repro.decoding.search import (
     Cache,
     DecodingConstraints,
     SearchResult,
+    SoftGrammar,
     StepModel,
     Translation,
     decoded,
@@ -136,8 +137,7 @@ class Translator:
         """The only Transformer."""
         if len(self.models) > 1:
             raise UserError(
-                f"the translator has an ensemble of {len(self.models)} models, expected one model: "
-                "only translate and evaluate take several."
+                f"{len(self.models)} models, expected 1: only translate and evaluate take several."
             )
         return self.models[0]
 
@@ -172,8 +172,7 @@ class Translator:
         """
         if not 1 <= n_best <= self.beam_size:
             raise UserError(
-                f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}: ask for fewer "
-                "translations or bind a larger beam_size of the search (or Sampling.samples)."
+                f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}: raise the latter."
             )
         sources = self._encode("source", lines, first).without_blank()
         prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
@@ -384,15 +383,16 @@ class Translator:
                 prefix = prefix if prefix is None else places_among(ids, prefix)
         model: StepModel = (decoder := self._ensemble.decoder(self.beam_size, ids))
         cache: Cache = decoder.begin(source, *allowed)
-        if self._grammar:
-            model = GrammaticalModel(decoder, self._grammar, is_normalized)
-            state = self._grammar.begin(source, max_target_lengths, self.beam_size)
+        if grammar := self._grammar:
+            model = GrammaticalModel(decoder, grammar, is_normalized)
+            state = grammar.begin(source, max_target_lengths, self.beam_size)
             cache, is_normalized = (cache, state), True
-            gain = getattr(self._grammar, "gain", lambda _: 0.0)(state)
+            gain = grammar.gain(state) if isinstance(grammar, SoftGrammar) else 0.0
         # Among narrowed ids, the first ones alone are at their own places.
         forbidden = tuple(one for one in self.forbidden if ids is None or one <= UNK_ID)
-        constraints = DecodingConstraints(keys, prefix, seeds, forbidden, is_normalized, self.codes)
-        constraints = constraints._replace(gain=gain)
+        constraints = DecodingConstraints(
+            keys, prefix, seeds, forbidden, is_normalized, self.codes, gain
+        )
         max_steps = tf.reduce_max(max_target_lengths)
         search = self.settings.search.search
         result = search(model, cache, max_target_lengths, max_steps, n_best, constraints)

@@ -100,14 +100,12 @@ class LayerConfig:
     def __post_init__(self) -> None:
         if self.d_model % 2:
             raise UserError(
-                f"LayerConfig.d_model is {self.d_model}, expected an even number: "
-                "sines and cosines come in pairs."
+                f"LayerConfig.d_model is {self.d_model}, expected an even number (sines, cosines)."
             )
         if self.d_model % self.num_heads and not (self.d_k and self.d_v):
             raise UserError(
                 f"LayerConfig.d_model={self.d_model} is not divisible by "
-                f"num_heads={self.num_heads}: choose another number of heads, "
-                "or give d_k and d_v."
+                f"num_heads={self.num_heads}: choose another number of heads, or give d_k and d_v."
             )
 
     @property
@@ -178,12 +176,10 @@ class TransformerSettings:
     def __post_init__(self) -> None:
         if self.vocab_size and self.start_id >= self.vocab_size:
             raise UserError(
-                f"Transformer.start_id is {self.start_id}, expected an id below {self.vocab_size}, "
-                "of the subwords: give the id of the token with which translations begin."
+                f"Transformer.start_id is {self.start_id}, expected an id below {self.vocab_size}."
             )
         if self.source_vocab_size and self.tied_embeddings not in OWN_SOURCE_EMBEDDING:
             raise UserError(
-                f"Transformer.source_vocab_size is {self.source_vocab_size}, but tied_embeddings="
-                f"{self.tied_embeddings!r} has the source share the target's embedding: bind "
-                "'target_softmax' or 'none'."
+                f"Transformer.source_vocab_size is {self.source_vocab_size}, but source and target "
+                "share an embedding: bind Transformer.tied_embeddings = 'target_softmax' or 'none'."
             )

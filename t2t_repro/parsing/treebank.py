@@ -83,8 +83,9 @@ class TreebankCorpus:
         """Returns the files of an entry."""
         pattern = expanduser(entry)
         files: list[Path] = []
-        for name in sorted(glob.glob(pattern, root_dir=self._folder, recursive=True)):
-            path = self._folder / name
+        is_name = (self._folder / pattern).exists()
+        names = [pattern] if is_name else glob.glob(pattern, root_dir=self._folder, recursive=True)
+        for path in (self._folder / name for name in sorted(names)):
             files += sorted(filter(_is_treebank, path.rglob("*"))) if path.is_dir() else [path]
         if not files:
             raise UserError(

@@ -73,8 +73,8 @@ class CheckpointFolder:
         for step in sorted(listed - {*steps}, reverse=True):
             if step > since and not _unreadable(self.prefix(step)).exists():
                 raise UserError(
-                    f"{self.prefix(step)}.index is missing: copy {self.path} again, whole, or "
-                    "give another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
+                    f"{self.prefix(step)}.index is missing: copy {self.path} again, or give "
+                    "--checkpoint."
                 )
 
     def last(self, count: int) -> dict[int, str]:
@@ -87,7 +87,7 @@ class CheckpointFolder:
         if count < 1 or not steps:
             raise UserError(
                 f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}: "
-                "give --last=1 or more, or train first."
+                "train first."
             )
         return {step: self.prefix(step) for step in steps[-count:]}
 

@@ -63,8 +63,7 @@ class SentencePieceModel:
             self.word_marks = WordMarks.of(self.pieces(), marks_end(content))
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
-                f"{self.model_path} is not a SentencePiece model ({reason_of(error)}); expected "
-                "the file that datagen writes: run datagen again."
+                f"{self.model_path} is not a SentencePiece model: {reason_of(error)}; run datagen."
             ) from error
         self._marks_end = self.word_marks.at_end
         model = self._model

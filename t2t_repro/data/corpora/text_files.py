@@ -121,8 +121,7 @@ def _length(path: Path, columns: int) -> int:
     start = f"{path.name}\n{next(read_lines(path), '')}"
     if kind := next((_FORMATS[one] for one in _FORMATS if re.match(one, start, re.I)), None):
         raise UserError(
-            f"{path} is {kind}, expected text: convert it to a sentence a line, in a file for each "
-            "side, or to lines of a source, a tab and a target."
+            f"{path} is {kind}, expected text: a file for each side, or lines with a tab between."
         )
     # One byte a line.
     counts = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
@@ -130,9 +129,8 @@ def _length(path: Path, columns: int) -> int:
     # Real text has a stray tab here and there: one in the 29,000 German lines of Multi30k.
     if len(unfit) > (len(counts) / 1000 if columns == 1 else 0):
         raise UserError(
-            f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} tab-separated columns, expected "
-            f"{columns}: 'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are "
-            "two aligned files without tabs; a list has several of them."
+            f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} columns, expected {columns}: 'a.tsv' "
+            "has two, with a tab between; ('a.en', 'a.de') are two files without tabs."
         )
     return len(counts)
 
