@@ -147,8 +147,8 @@ def choose_shapes(
     longest = [int(side.max()) for side in sides]
     if tokens_per_micro_batch < max(longest):
         raise UserError(
-            f"a micro-batch of {tokens_per_micro_batch} has no room for a sentence of "
-            f"{max(longest)}: raise Batches.tokens_per_batch, lower TrainStep.micro_batches or "
+            f"a micro-batch of {tokens_per_micro_batch} tokens has no room for a sentence of "
+            f"{max(longest)}: raise Batches.tokens_per_batch, or lower TrainStep.micro_batches or "
             "prepare.max_length."
         )
     lengths = np.minimum(

@@ -59,8 +59,8 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
                 raise UserError(
-                    f"{name}, line {number}: byte 0x{line[error.start]:02x} at {error.start} is "
-                    "not UTF-8: convert the file (e.g. with iconv)."
+                    f"{name}, line {number}: byte 0x{line[error.start]:02x} at position "
+                    f"{error.start} is not valid UTF-8; convert the file to UTF-8 (e.g. with iconv)"
                 ) from error
 
 

@@ -101,7 +101,7 @@ class SourceTargetModel(keras.Model):
         several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         if several_workers or (self.jit_compile and replicas > 1):
             raise UserError(
-                f"the model is under {type(strategy).__name__} of {replicas} replicas, expected one "
+                f"the strategy is {type(strategy).__name__} of {replicas} replicas, expected one "
                 "machine and no jit_compile: train with `python -m t2t_repro.trainer`."
             )
         return super().fit(*args, **kwargs)

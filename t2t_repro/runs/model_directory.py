@@ -199,7 +199,7 @@ class ModelDirectory:
     def _check(self) -> None:
         if not self.model_json.is_file():
             raise UserError(
-                f"{self.path} is not a model directory: no {self.model_json.name}; "
+                f"{self.path} is not a model directory: {self.model_json.name} is missing; "
                 f"{_advice(self.path)}."
             )
         check_subword_files(self.path)

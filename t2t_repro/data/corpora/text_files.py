@@ -129,8 +129,8 @@ def _length(path: Path, columns: int) -> int:
     # Real text has a stray tab here and there: one in the 29,000 German lines of Multi30k.
     if len(unfit) > (len(counts) / 1000 if columns == 1 else 0):
         raise UserError(
-            f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} columns, expected {columns}: 'a.tsv' "
-            "has two, with a tab between; ('a.en', 'a.de') are two files without tabs."
+            f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} tab-separated columns, expected "
+            f"{columns}: 'a.tsv' has two; ('a.en', 'a.de') are two files without tabs."
         )
     return len(counts)
 
