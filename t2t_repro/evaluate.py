@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
@@ -42,36 +42,32 @@ _ADDRESS = r"<(?:function )?([\w.]+)(?: object)? at 0x\w+>"
 def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
+    checkpoint, data = "", None
     sources = read_input(FLAGS.source, "source") if FLAGS.source else []
-    references = _references()
-    systems = [System(path, read_input(path, "translations")) for path in FLAGS.translations]
-    if FLAGS.baseline:
-        systems.insert(0, System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
-    checkpoint = shared.find_checkpoint() if FLAGS.model_dir else ""
-    data = None
-    if FLAGS.model_dir and not FLAGS.source:
-        data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
-        sources, references = data.text(FLAGS.split)
-    files = [System(f"--source={FLAGS.source}", sources)] if FLAGS.source else []
-    _check_aligned([*systems, *files], references)
-    own = int(bool(FLAGS.baseline))
+    references = _read_references()
+    if FLAGS.model_dir:
+        checkpoint = shared.find_checkpoint()
+        if not FLAGS.source:
+            data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
+            sources, references = data.text(FLAGS.split)
+    given = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
+    given += [("translations", path) for path in FLAGS.translations]
+    systems = [System(path, read_input(path, flag)) for flag, path in given]
+    counts = {f"--source={FLAGS.source}": len(sources)} if FLAGS.source else {}
+    counts |= {system.name: len(system.translations) for system in systems}
+    check_line_counts(counts | {"the reference": len(references)})
     if FLAGS.model_dir:
         translator = shared.load_translator(checkpoint, others=experiment.EVALUATION)
-        perplexity = _perplexity(translator, data) if data else None
-        translations = [found[0].text for found in translator.translate(sources)]
-        if FLAGS.output:
-            # Before they are scored: a metric may be the user's own.
-            write_output(map(one_line, translations), FLAGS.output)
-        name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
-        systems.insert(own, System(name, translations, perplexity))
+        systems.insert(bool(FLAGS.baseline), _translate(translator, checkpoint, sources, data))
     else:
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
     metrics = EvaluationSettings().metrics
     scores = [[of(one.translations, references, sources) for of in metrics] for one in systems]
     _print(systems, scores)
-    if (perplexity := systems[own].perplexity) is not None:
-        _keep(translator, checkpoint, perplexity, scores[own])
+    own, own_scores = systems[bool(FLAGS.baseline)], scores[bool(FLAGS.baseline)]
+    if own.perplexity is not None:
+        _keep(translator, checkpoint, own.perplexity, own_scores)
 
 
 def _check_flags() -> None:
@@ -84,23 +80,33 @@ def _check_flags() -> None:
     check_output()
 
 
-def _references() -> Sequence[str | tuple[str, ...]]:
+def _read_references() -> Sequence[str | tuple[str, ...]]:
     """Reads --reference: of each sentence its text, or the texts of several files or columns."""
     columns: list[Sequence[str]] = []
+    counts = {}
     for path in FLAGS.reference:
         name, lines = f"--reference={path}", read_input(path, "reference")
         parts = -1 if ".tsv" in Path(path).suffixes else 0
         rows = [line.split("\t", parts) for line in lines]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
             raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as before.")
-        _check_aligned([System(name, lines)], columns[0] if columns else lines)
+        counts[name] = len(lines)
         columns += zip(*rows, strict=True)
+    check_line_counts(counts)
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def _check_aligned(texts: Sequence[System], references: Sequence[Any]) -> None:
-    counts = {text.name: len(text.translations) for text in texts}
-    check_line_counts(counts | {"the reference": len(references)})
+def _translate(
+    translator: "Translator", checkpoint: str, sources: Sequence[str], data: PreparedData | None
+) -> System:
+    """Translates the sources with the model, which becomes a system."""
+    perplexity = _perplexity(translator, data) if data else None
+    translations = [best.text for best, *_ in translator.translate(sources)]
+    if FLAGS.output:
+        # Before they are scored: a metric may be the user's own.
+        write_output(map(one_line, translations), FLAGS.output)
+    name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
+    return System(name, translations, perplexity)
 
 
 def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
