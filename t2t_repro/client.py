@@ -39,15 +39,15 @@ def main() -> None:
 
 def _translated(lines: Sequence[str]) -> Iterator[str]:
     """Yields the lines to write."""
-    found: Iterable[list[Translation]] = _translations(lines)
+    results: Iterable[list[Translation]] = _translations(lines)
     if (language := split_language()) is not None:
         split = translate_sentences(
             lines, language, lambda texts: (best for best, *_ in _translations(texts))
         )
-        found = [[line] for line in split]
-    for number, some in enumerate(found, start=1):
-        log_cut(some[:1], number)
-        yield from text_lines.written(number, some, FLAGS.scores)
+        results = [[line] for line in split]
+    for number, translations in enumerate(results, start=1):
+        log_cut(translations[:1], number)
+        yield from text_lines.written(number, translations, FLAGS.scores)
 
 
 def _translations(texts: Sequence[str]) -> Iterator[list[Translation]]:

@@ -42,8 +42,8 @@ def printable(text: str) -> str:
 def storage_error(error: OSError) -> str | None:
     """Returns the reason if it is the disk or its permissions, else None."""
     # From the text: gin's copy of an error has lost its number.
-    found = re.match(r"\[Errno (\d+)\] (.*)", str(error))
-    return found[2] if found and int(found[1]) in STORAGE_ERRORS else None
+    matched = re.match(r"\[Errno (\d+)\] (.*)", str(error))
+    return matched[2] if matched and int(matched[1]) in STORAGE_ERRORS else None
 
 
 def reason_of(error: BaseException) -> str:

@@ -196,9 +196,9 @@ def read_json(path: Path) -> dict[str, Any]:
             16 MiB.
     """
     try:
-        found = json.loads(read_at_most(path, _MOST_JSON))
+        value = json.loads(read_at_most(path, _MOST_JSON))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("expected a JSON object")
-    return found
+    return value

@@ -209,7 +209,7 @@ def decoding_settings(
     from t2t_repro.runs.weights import name_of
 
     glossary = getattr(FLAGS, "glossary", None)
-    weights = ({name_of(one): one for one in model.weights} for model in translator.models)
+    weights = ({name_of(weight): weight for weight in model.weights} for model in translator.models)
     return {
         "--checkpoint": checkpoint,
         "the weights": list(map(weights_hash, weights)),

@@ -53,7 +53,7 @@ def check_read(
         parameter = name.split("/")[-1]
         # A call without a scope may be in any scope that its caller has.
         scope = name.removesuffix(parameter)
-        is_called = owner_of(name) in names and any(one.scope.startswith(scope) for one in used)
+        is_called = owner_of(name) in names and any(call.scope.startswith(scope) for call in used)
         if not (is_called if "." in parameter else f"%{name}" in used):
             unread.append(name)
     if unread:
@@ -71,7 +71,7 @@ def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -
     for reference in sorted(_reached(bound, roots)):
         for name in _required(reference):
             needed = f"{reference.name}.{name}"
-            scopes = [one.removesuffix(needed) for one in bound if one.split("/")[-1] == needed]
+            scopes = [key.removesuffix(needed) for key in bound if key.split("/")[-1] == needed]
             # A call without a scope may be in any scope that its caller has.
             if not any(not reference.scope or reference.scope.startswith(x) for x in scopes):
                 full = reference.scope + needed
@@ -84,13 +84,13 @@ def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> s
     referred: dict[str, set[Reference]] = {}
     for name, value in bound.items():
         referred.setdefault(owner_of(name), set()).update(references_in(value))
-    found: set[Reference] = set()
+    reached: set[Reference] = set()
     newest = {reference for root in roots for reference in _called(root)}
     while newest:
-        found |= newest
-        named = ({*referred.get(one.name, ()), *_defaults(one.name, bound)} for one in newest)
-        newest = found.union(*named) - found
-    return found
+        reached |= newest
+        named = ({*referred.get(call.name, ()), *_defaults(call.name, bound)} for call in newest)
+        newest = reached.union(*named) - reached
+    return reached
 
 
 def _defaults(name: str, bound: Collection[str]) -> Iterator[Reference]:
@@ -150,8 +150,8 @@ def known_configurable(name: str, place: str) -> Callable[..., Any]:
     Raises:
         UserError: there is none; close names are listed.
     """
-    if found := registered(name):
-        return found
+    if owner := registered(name):
+        return owner
     # gin has no public list of its configurables.
     known = sorted({selector.rpartition(".")[2] for selector, _ in gin.config._REGISTRY.items()})
     close = get_close_matches(name, known, cutoff=0.5) or known
@@ -168,9 +168,9 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
     if not isinstance(there, kinds) or not isinstance(now, kinds):
         difference = f"{name} {values.short(there)} there, {values.short(now)} now"
         return [] if there == now else [difference]
-    before, after = (one if isinstance(one, dict) else dict(enumerate(one)) for one in (there, now))
-    found = []
+    before, after = (x if isinstance(x, dict) else dict(enumerate(x)) for x in (there, now))
+    differences = []
     for key in dict.fromkeys([*before, *after]):
         path = f"{name}.{key}" if name else str(key)
-        found += differing_values(before.get(key), after.get(key), path)
-    return found
+        differences += differing_values(before.get(key), after.get(key), path)
+    return differences

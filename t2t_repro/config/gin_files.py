@@ -53,17 +53,17 @@ def configure(
     _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
     bound: dict[str, Any] = {}
     _act_on("\n".join(defaults), "the configuration of the model directory", bound)
-    own: set[str] = set()
+    own_names: set[str] = set()
     folders: Sequence[Path] = ()
     if gin_file:
         path = find_gin_file(gin_file)
         folders = path.resolve().parents
         _look_for_modules_in(folders[0])
-        own |= _act_on(read_gin(path), str(path), bound, folders)
-    own |= _act_on("\n".join(params), "--gin_param", bound, folders)
+        own_names |= _act_on(read_gin(path), str(path), bound, folders)
+    own_names |= _act_on("\n".join(params), "--gin_param", bound, folders)
     # gin.finalize() would keep modules that are imported later from registering theirs.
     checks.check_values(bound)
-    checks.check_read(own, bound, roots)
+    checks.check_read(own_names, bound, roots)
     return bound
 
 
@@ -78,14 +78,14 @@ def _act_on(text: str, file: str, bound: dict[str, Any], folders: Sequence[Path]
         bound: what is bound, by name; bindings are added to it.
         folders: searched for included files.
     """
-    own: set[str] = set()
+    own_names: set[str] = set()
     for statement in gin_text.statements(text, file):
         place = f"gin: {file}, line {statement.location.line_num}"
         if isinstance(statement, BindingStatement):
             name = gin_text.name_of(statement)
             _bind(name, statement.value, place)
             bound[name] = statement.value
-            own.add(name)
+            own_names.add(name)
         elif isinstance(statement, ImportStatement):
             # Before gin imports it: what gin raises is then about the text, not about the module.
             _import(statement.module, f"{place}: {statement.format()!r}")
@@ -95,7 +95,7 @@ def _act_on(text: str, file: str, bound: dict[str, Any], folders: Sequence[Path]
             included = read_gin(path, f"{place} includes {statement.filename}")
             _look_for_modules_in(path.resolve().parent)
             _act_on(included, str(path), bound, folders)
-    return own
+    return own_names
 
 
 def _bind(name: str, value: Any, place: str) -> None:
@@ -224,8 +224,8 @@ def trained_bindings(
 
 def import_hint(text: str) -> str:
     """Returns how to import the modules that a configuration names, if it names any."""
-    imports = (one for one in gin_text.statements(text) if isinstance(one, ImportStatement))
-    flags = " ".join(f"--import={one.module}" for one in imports)
+    imports = (line for line in gin_text.statements(text) if isinstance(line, ImportStatement))
+    flags = " ".join(f"--import={line.module}" for line in imports)
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
 
 

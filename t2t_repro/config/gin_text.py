@@ -104,8 +104,8 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
     Raises:
         UserError: gin cannot parse it.
     """
-    parsed = statements(text, name)
-    return {name_of(one): one.value for one in parsed if isinstance(one, BindingStatement)}
+    parsed = (line for line in statements(text, name) if isinstance(line, BindingStatement))
+    return {name_of(binding): binding.value for binding in parsed}
 
 
 def name_of(binding: BindingStatement) -> str:

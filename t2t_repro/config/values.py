@@ -152,12 +152,12 @@ def fits(value: Any, hint: Any) -> bool:
     """Returns whether a value can be what an annotation says; True where that is not known."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        limits = [one for one in parts[1:] if isinstance(one, Range)]
-        return fits(value, parts[0]) and all(value in one for one in limits)
+        limits = [part for part in parts[1:] if isinstance(part, Range)]
+        return fits(value, parts[0]) and all(value in part for part in limits)
     if origin in (Union, UnionType):
-        return any(fits(value, one) for one in parts)
+        return any(fits(value, part) for part in parts)
     if origin is Literal:
-        return any(type(value) is type(one) and value == one for one in parts)
+        return any(type(value) is type(part) and value == part for part in parts)
     if hint in _PLAIN:
         kind = _PLAIN[hint][0]
         return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
@@ -166,7 +166,7 @@ def fits(value: Any, hint: Any) -> bool:
     if (origin or hint) in _SEQUENCES:
         items = parts[:1] if origin is not tuple or parts[1:] == (...,) else ()
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        return is_list and all(fits(item, one) for one in items for item in value)
+        return is_list and all(fits(item, part) for part in items for item in value)
     if origin is Mapping:
         is_dict = isinstance(value, Mapping)
         return is_dict and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
@@ -213,11 +213,11 @@ def texts(name: str, values: object) -> list[str]:
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise UserError(f"{name} is {short(values)}, expected a list of texts: ['one', 'two'].")
-    found = list(values)
-    for number, text in enumerate(found):
+    listed = list(values)
+    for number, text in enumerate(listed):
         if not isinstance(text, str):
             raise UserError(f"{name}[{number}] is {short(text)}, expected a text.")
-    return found
+    return listed
 
 
 def short(value: object) -> str:

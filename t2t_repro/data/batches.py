@@ -86,10 +86,10 @@ class EpochReport(CorpusReport):
             f"{self.source_tokens / self.batches:,.0f} source and "
             f"{self.target_tokens / self.batches:,.0f} target tokens a batch"
         ) + "".join(
-            f"; {name} {own.sentences / self.sentences:.2%} of sentences "
-            f"({own.sentences:,}), {own.source_tokens / self.source_tokens:.2%} of source, "
-            f"{own.target_tokens / self.target_tokens:.2%} of target tokens"
-            for name, own in self.corpora.items()
+            f"; {name} {report.sentences / self.sentences:.2%} of sentences "
+            f"({report.sentences:,}), {report.source_tokens / self.source_tokens:.2%} of source, "
+            f"{report.target_tokens / self.target_tokens:.2%} of target tokens"
+            for name, report in self.corpora.items()
         )
 
 
@@ -144,8 +144,8 @@ class Batches:
         plan = self._expected_plan(0) if self._stores else self.plan(0)
         capacity = np.array([sum(shape.capacity) for shape in self.shapes])
         corpora = {}
-        for name, own in (self.mixture.corpora if self.mixture else {}).items():
-            taken = plan.order[(plan.order >= own.start) & (plan.order < own.stop)]
+        for name, sentences in (self.mixture.corpora if self.mixture else {}).items():
+            taken = plan.order[(plan.order >= sentences.start) & (plan.order < sentences.stop)]
             corpora[name] = CorpusReport(*self._sizes(taken))
         return EpochReport(
             *self._sizes(plan.order),

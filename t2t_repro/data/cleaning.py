@@ -183,7 +183,7 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
 
 def _is_invisible(side: str) -> bool:
     """Returns whether a side has only characters that subwords drop or take for a space."""
-    return all(category(one) in ("Cc", "Cf", "Zl", "Zp", "Zs") or one in "\ufffd▁" for one in side)
+    return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd▁" for c in side)
 
 
 class SeenHashes:

@@ -106,7 +106,7 @@ class Preparation:
         if not isinstance(self.corpus, Mixture):
             return None
         corpora = data.corpora("train")
-        counts = self.corpus.counts({name: len(own) for name, own in corpora.items()})
+        counts = self.corpus.counts({name: len(sentences) for name, sentences in corpora.items()})
         return EpochMixture(corpora, counts, seed)
 
 

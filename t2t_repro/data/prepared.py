@@ -160,7 +160,7 @@ class PreparedData:
 
     def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
         """Returns the split of a name, and the part of it; None for the whole split."""
-        known: dict[str, tuple[str, _CorpusPart | None]] = {one: (one, None) for one in self.splits}
+        known: dict[str, tuple[str, _CorpusPart | None]] = {x: (x, None) for x in self.splits}
         for split, parts in self._corpora.items():
             known |= {part_name(split, corpus): (split, parts[corpus]) for corpus in parts}
         if name not in known:

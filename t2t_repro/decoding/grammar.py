@@ -127,8 +127,8 @@ class TreeGrammar:
         numbers = tf.range(1 + tf.shape(source)[1])
         is_of = (word[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
         pieces = tf.math.count_nonzero(is_of, axis=2, dtype=tf.int32)
-        found = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
-        classes = tf.where(pieces == 1, tf.reduce_sum(found, axis=2), 0)
+        of_pieces = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
+        classes = tf.where(pieces == 1, tf.reduce_sum(of_pieces, axis=2), 0)
         room, words, classes = (
             tf.repeat(values[:, None], beam_size, axis=1)
             for values in (max_target_lengths, words[:, 0], classes)

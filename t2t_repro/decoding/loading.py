@@ -43,7 +43,7 @@ def load_translator(
     """
     directory = ModelDirectory(model_dir)
     settings = read_settings(directory, params, imports)
-    pairs = (one if isinstance(one, tuple) else (one, None) for one in ensemble)
+    pairs = (member if isinstance(member, tuple) else (member, None) for member in ensemble)
     others = ((ModelDirectory(path), name) for path, name in pairs)
     return load([(directory, checkpoint), *others], settings, precision)
 

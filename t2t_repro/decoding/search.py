@@ -71,9 +71,9 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
         translations: of lines, each the best.
         first: the number of the first line; None if they have no numbers.
     """
-    cut = [index for index, one in enumerate(translations) if one.truncated]
+    cut = [index for index, best in enumerate(translations) if best.truncated]
     log_lines(first, cut, "only its beginning, or that of a long word, is translated")
-    unfinished = [index for index, one in enumerate(translations) if not one.finished]
+    unfinished = [index for index, best in enumerate(translations) if not best.finished]
     log_lines(first, unfinished, "the translation is cut off at the limit of its length")
 
 

@@ -389,7 +389,7 @@ class Translator:
             cache, is_normalized = (cache, state), True
             gain = grammar.gain(state) if isinstance(grammar, SoftGrammar) else 0.0
         # Among narrowed ids, the first ones alone are at their own places.
-        forbidden = tuple(one for one in self.forbidden if ids is None or one <= UNK_ID)
+        forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
         constraints = DecodingConstraints(
             keys, prefix, seeds, forbidden, is_normalized, self.codes, gain
         )

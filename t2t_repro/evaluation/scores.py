@@ -85,7 +85,7 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
     }
 
     def with_settings(function: Callable[..., Score]) -> Any:
-        *own, _ = inspect.signature(function).parameters.values()
+        *arguments, _ = inspect.signature(function).parameters.values()
         theirs = [
             setting.replace(
                 kind=setting.KEYWORD_ONLY, annotation=limits.get(setting.name, setting.annotation)
@@ -93,7 +93,7 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
             for setting in inspect.signature(metric).parameters.values()
             if setting.name not in ("references", "trg_lang")
         ]
-        function.__signature__ = inspect.Signature([*own, *theirs])  # type: ignore[attr-defined]
+        function.__signature__ = inspect.Signature([*arguments, *theirs])  # type: ignore[attr-defined]
         function.__annotations__ |= {setting.name: setting.annotation for setting in theirs}
         return configurable(denylist=TEXTS)(function)
 

@@ -21,10 +21,10 @@ class ByteReader:
             ValueError: there are fewer.
         """
         size = count * np.dtype(kind).itemsize
-        found, self.rest = self.rest[:size], self.rest[size:]
-        if len(found) < size:
-            raise ValueError(f"it ends too early, by {size - len(found):,} bytes")
-        return found.view(kind)
+        data, self.rest = self.rest[:size], self.rest[size:]
+        if len(data) < size:
+            raise ValueError(f"it ends too early, by {size - len(data):,} bytes")
+        return data.view(kind)
 
     def number(self, kind: str) -> int:
         """Returns the next number."""

@@ -143,10 +143,10 @@ def _only_model(path: Path) -> Path:
     """Returns a path of a model, or the only directory below it that has one."""
     ends = "/config.json", ".npz", "decoder.yml", ".bin"
     files = (file for file in path.rglob("*") if str(file).endswith(ends))
-    found = sorted({x.parent for x in files if not NOT_A_MODEL.search(str(x.relative_to(path)))})
-    if len(found) > 1 and path not in found:
-        raise UserError(f"{path} has {', '.join(map(str, found))}: give one of these as --model.")
-    return found[0] if found and path not in found else path
+    folders = sorted({x.parent for x in files if not NOT_A_MODEL.search(str(x.relative_to(path)))})
+    if len(folders) > 1 and path not in folders:
+        raise UserError(f"{path} has {', '.join(map(str, folders))}: give one of these as --model.")
+    return folders[0] if folders and path not in folders else path
 
 
 def _most_expanded(path: Path) -> int:

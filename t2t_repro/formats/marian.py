@@ -123,8 +123,8 @@ def _find(
 
 def _single(folder: Path, *patterns: str, is_needed: bool = True) -> list[Path]:
     """Returns the only file of the first of these patterns that has one."""
-    found = (sorted(folder.glob(pattern)) for pattern in patterns)
-    models = ([x for x in files if not imported.NOT_A_MODEL.search(x.name)] for files in found)
+    matches = (sorted(folder.glob(pattern)) for pattern in patterns)
+    models = ([x for x in files if not imported.NOT_A_MODEL.search(x.name)] for files in matches)
     files = next(filter(None, models), [])
     if len(files) > 1 or (is_needed and not files):
         names = ", ".join(file.name for file in files) or f"no {patterns[-1]}"
@@ -182,8 +182,8 @@ def _shortlist(decoder: SettingsFile, source: Ids, target: Ids) -> ShortlistFile
         fix = f"expected {source.max() + 1} and {target.max()}: give the model's own shortlist"
         raise UserError(f"{path} has lists of {rows} source ids, target ids up to {most}; {fix}.")
     ours = np.argsort(target)[-target.max() - 1 :]
-    own = (lists.of(number) if number >= 0 else lists.ids[:0] for number in source)
-    return ShortlistFile.of_lists([ours[ids] for ids in own], ours[lists.always])
+    theirs = (lists.of(number) if number >= 0 else lists.ids[:0] for number in source)
+    return ShortlistFile.of_lists([ours[ids] for ids in theirs], ours[lists.always])
 
 
 def _read_side(side: str, path: Path, rows: int) -> ImportedSide:

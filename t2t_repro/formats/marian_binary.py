@@ -136,7 +136,7 @@ def write_shortlist(path: Path, lists: ShortlistFile) -> None:
 
 def _checksum(body: NDArray[np.uint8]) -> int:
     """Returns the checksum of what stands behind it."""
-    found = 0
+    checksum = 0
     for word in body[: len(body) // 8 * 8].view("<u8").tolist():
-        found ^= (word + 0x9E3779B9 + (found << 6) + (found >> 2)) % 2**64
-    return found
+        checksum ^= (word + 0x9E3779B9 + (checksum << 6) + (checksum >> 2)) % 2**64
+    return checksum

@@ -83,7 +83,7 @@ class SSRU(SameShape):
             factors, terms = tf.sigmoid(gates), tf.sigmoid(-gates) * values
             if past is None:
                 is_first, length = first_rows(x)
-                factors, terms = (tf.reshape(one, [-1, self.d_model]) for one in (factors, terms))
+                factors, terms = (tf.reshape(part, [-1, self.d_model]) for part in (factors, terms))
                 states = _recurrence(tf.where(is_first[:, None], 0.0, factors), terms, length)
                 states = tf.reshape(states, tf.shape(values))
             else:

@@ -92,13 +92,13 @@ class Position:
 
 def positions(tree: Tree) -> list[Position]:
     """Returns the positions of a tree, word by word."""
-    found = [Position(tag) for tag in tree.tags]
+    by_word = [Position(tag) for tag in tree.tags]
     for constituent in tree.constituents:
-        found[constituent.start].opening.append(constituent)
-        found[constituent.end - 1].closing.insert(0, constituent)
-        for position in found[constituent.start : constituent.end]:
+        by_word[constituent.start].opening.append(constituent)
+        by_word[constituent.end - 1].closing.insert(0, constituent)
+        for position in by_word[constituent.start : constituent.end]:
             position.inside = constituent
-    return found
+    return by_word
 
 
 def bracketed(sentence: ParsedSentence) -> str:

@@ -166,9 +166,9 @@ class MarianTextOps(SentencePieceTextOps):
             has_one, has_both = first != "", second != ""
             source = tf.where(has_both, first, self._languages[0])
             target = tf.where(has_both, second, tf.where(has_one, first, self._languages[1]))
-            every = tf.ones_like(has_both)
-            ids = _with_first(self._look_up(source), every, self._ids_of(rest))
-            ids = _with_first(self._look_up(target), every, ids)
+            everywhere = tf.ones_like(has_both)
+            ids = _with_first(self._look_up(source), everywhere, self._ids_of(rest))
+            ids = _with_first(self._look_up(target), everywhere, ids)
         elif self._code is None:
             ids = self._ids_of(texts)
         else:
@@ -225,7 +225,7 @@ class T2TTextOps(tf.Module):
         # A token that cannot be made of subwords is spelled with the second alphabet, of the
         # characters that are subwords themselves.
         alphabets = (subwords.characters, {piece for piece in ids if len(piece) == 1})
-        self._alphabets = [np.array(sorted(map(ord, some)), np.int32) for some in alphabets]
+        self._alphabets = [np.array(sorted(map(ord, alphabet)), np.int32) for alphabet in alphabets]
         table = _lookup_table([piece.encode() for piece in ids], ids.values(), _UNKNOWN)
         # WordPiece takes the longest match from left to right, too.
         self._tokenizer = tensorflow_text.WordpieceTokenizer(

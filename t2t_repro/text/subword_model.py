@@ -61,7 +61,7 @@ class SubwordPair(NamedTuple):
 
     def encode_blocks(self, *sides: Sequence[str]) -> Sequence[FlatIds]:
         """Encodes lines of source and target; the target's code is put in front of the target."""
-        blocks = [model.encode_block(own) for model, own in zip(self, sides, strict=True)]
+        blocks = [model.encode_block(lines) for model, lines in zip(self, sides, strict=True)]
         if not self.languages:
             return blocks
         (ids, lengths), (others, counts) = blocks

@@ -253,7 +253,7 @@ class SubwordRecipes(NamedTuple):
         """Whether an id may mean one piece in the source and another in the target."""
         if self.source is self.target:
             return False
-        known = [one.pieces() for one in self if isinstance(one, ExistingSubwords)]
+        known = [recipe.pieces() for recipe in self if isinstance(recipe, ExistingSubwords)]
         # Before training, pieces are not known.
         return len(known) < 2 or known[0] != known[1]
 

@@ -100,12 +100,12 @@ class Mixture:
             raise UserError("Mixture.weights and .temperature are both bound, expected one.")
         if weights is not None and set(weights) != set(names):
             raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
-        given = {name: tuple(tags[name].split()) for name in tags}
-        self.parts = tuple(Part(name, corpora[name], given.get(name, ())) for name in names)
+        tags_of = {name: tuple(tags[name].split()) for name in tags}
+        self.parts = tuple(Part(name, corpora[name], tags_of.get(name, ())) for name in names)
         self._weights, self._temperature = weights, temperature or 1.0
         self._epoch_sentences = epoch_sentences
-        every = (split for part in self.parts for split in part.corpus.splits)
-        self.splits = tuple(dict.fromkeys(every))
+        splits = (split for part in self.parts for split in part.corpus.splits)
+        self.splits = tuple(dict.fromkeys(splits))
 
     def describe(self) -> dict[str, Any]:
         """Returns the descriptions of the corpora, and their tags; not their weights."""
@@ -237,8 +237,8 @@ class EpochMixture:
         """
         return np.concatenate(
             [
-                np.repeat(np.arange(own.start, own.stop), self._times(index, name, epoch))
-                for index, (name, own) in enumerate(self.corpora.items())
+                np.repeat(np.arange(part.start, part.stop), self._times(index, name, epoch))
+                for index, (name, part) in enumerate(self.corpora.items())
             ]
         )
 

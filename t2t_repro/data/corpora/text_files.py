@@ -119,7 +119,8 @@ def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
 def _length(path: Path, columns: int) -> int:
     """Counts the lines of a file, and checks that they have 1 or 2 columns."""
     start = f"{path.name}\n{next(read_lines(path), '')}"
-    if kind := next((_FORMATS[one] for one in _FORMATS if re.match(one, start, re.I)), None):
+    kinds = (kind for pattern, kind in _FORMATS.items() if re.match(pattern, start, re.I))
+    if kind := next(kinds, None):
         raise UserError(
             f"{path} is {kind}, expected text: a file for each side, or lines with a tab between."
         )

@@ -107,13 +107,13 @@ class _ModelBin(imported.WeightsFile):
 
 def _find_splitters(folder: Path) -> list[Path]:
     """Finds the SentencePiece models of source and target; none where text is words."""
-    found = sorted({*folder.glob("*.spm"), *folder.glob("*.model")})
-    names = [path.name for path in found]
+    paths = sorted({*folder.glob("*.spm"), *folder.glob("*.model")})
+    names = [path.name for path in paths]
     are_sides = all(name.startswith(("source", "target")) for name in names)
-    if "bpe.model" in names or len(found) > 1 + are_sides:
+    if "bpe.model" in names or len(paths) > 1 + are_sides:
         fix = "give one a side as --sentencepiece; models with BPE (bpe.model) cannot be imported"
         raise UserError(f"{folder} has {', '.join(names)}, expected SentencePiece models: {fix}.")
-    return found
+    return paths
 
 
 def _read_splitter(path: Path) -> bytes:

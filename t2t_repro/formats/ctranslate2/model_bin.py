@@ -27,9 +27,9 @@ def read_model_bin(path: Path) -> dict[str, NDArray]:
         ValueError: the file is damaged, or of another kind.
     """
     reader = ByteReader(np.memmap(path, mode="r"))
-    found = reader.number("<u4"), _name(reader), reader.number("<u4")
-    if found != _KIND:
-        raise ValueError(f"it is {found}, expected {_KIND}: convert again with CTranslate2 3 or 4")
+    head = reader.number("<u4"), _name(reader), reader.number("<u4")
+    if head != _KIND:
+        raise ValueError(f"it is {head}, expected {_KIND}: convert again with CTranslate2 3 or 4")
     arrays = {_name(reader): _values(reader) for _ in range(reader.number("<u4"))}
     for name in [name for name in arrays if f"{name}_scale" in arrays]:
         arrays[name] = (arrays[name].T / arrays.pop(f"{name}_scale")).T

@@ -30,8 +30,8 @@ def licence_of(directory: Path) -> str:
     """Returns the licence that the card of a downloaded model names; "" where there is none."""
     card = directory / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.exists() else ""
-    found = re.match(r"---\n(?:(?!---).*\n)*?license: *(.+)\n", text)
-    return found[1].strip("\"' ") if found else ""
+    matched = re.match(r"---\n(?:(?!---).*\n)*?license: *(.+)\n", text)
+    return matched[1].strip("\"' ") if matched else ""
 
 
 def model_card(

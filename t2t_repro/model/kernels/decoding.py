@@ -52,10 +52,10 @@ def best_extensions(
         for of_each in (log_probs, normalizers)
     )
     candidates = before + (candidates - normalizers)  # [batch, k, size]
-    found, places = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)
+    best_log_probs, places = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)
     groups_found = tf.gather(best, places // size, batch_dims=1)
     ids = groups_found % count * size + places % size
-    return found, groups_found // count * vocab + ids
+    return best_log_probs, groups_found // count * vocab + ids
 
 
 def _maxima_without(
