@@ -167,6 +167,6 @@ def source_and_target(inputs: Pair) -> tuple[Any, Any]:
         source, target = inputs
         return source, target
     raise UserError(
-        f"received one {type(inputs).__name__}, expected (source, target) or "
+        f"received one {type(inputs).__name__}, expected source and target: (source, target) or "
         '{"source": source, "target": target}.'
     )

@@ -180,6 +180,6 @@ class TransformerSettings:
             )
         if self.source_vocab_size and self.tied_embeddings not in OWN_SOURCE_EMBEDDING:
             raise UserError(
-                f"Transformer.source_vocab_size is {self.source_vocab_size}, but source and target "
-                "share an embedding: bind Transformer.tied_embeddings = 'target_softmax' or 'none'."
+                f"Transformer.source_vocab_size is {self.source_vocab_size}, but tied_embeddings="
+                f"{self.tied_embeddings!r} has no such rows: bind 'target_softmax' or 'none'."
             )

@@ -15,11 +15,11 @@ import tensorflow_text
 from numpy.typing import NDArray
 
 from t2t_repro.text.characters import INVISIBLE
-from t2t_repro.text.sentencepiece import WordMarks
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, SPACE_MARK, UNK_ID
 
 if TYPE_CHECKING:
     from t2t_repro.text.marian import MarianSubwords
+    from t2t_repro.text.sentencepiece import WordMarks
     from t2t_repro.text.t2t import T2TSubwords
 
 # What Python's str.strip removes; a test compares both.
@@ -46,7 +46,7 @@ class SentencePieceTextOps(tf.Module):
     """
 
     def __init__(
-        self, pieces: Sequence[str], marks: WordMarks, model: bytes, out_type: tf.DType = tf.int32
+        self, pieces: Sequence[str], marks: "WordMarks", model: bytes, out_type: tf.DType = tf.int32
     ) -> None:
         super().__init__()
         # A tf.Module would track a list and all its elements.
