@@ -38,7 +38,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,7 +47,7 @@ from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.errors import UserError
 from t2t_repro.text.characters import readable, visible
-from t2t_repro.text.sentencepiece import WordMarks, marks_end, subword_label
+from t2t_repro.text.sentencepiece import MarkedSubwords, WordMarks, marks_end
 from t2t_repro.vocabulary import EOS_ID, SPACE_MARK, UNK_ID, text_ids
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class _WordSplitter:
         return " ".join(pieces)
 
 
-class MarianSubwords:
+class MarianSubwords(MarkedSubwords):
     """The subwords of one side of a Marian model: text to ids and back.
 
     Args:
@@ -134,21 +133,17 @@ class MarianSubwords:
         self.content = MarianFile.read(self.model_path)
         model, kind = self.content.model, self.content.kind
         self._model = SentencePieceProcessor(model_proto=model) if model else _WordSplitter()
-        self.ids = {piece: i for i, piece in enumerate(self.content.pieces) if i > UNK_ID}
+        self._pieces = self.content.pieces
+        self.ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK_ID}
         has_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
         one_code = _LANGUAGE_CODE if has_codes or kind == "hugging_face" else None
         self.code_pattern = _TWO_CODES if self.content.languages else one_code
         self.first_id = UNK_ID + (kind == "hugging_face")
         self.spaced = _SPACED if self.content.clean_spaces else ()
-
-    @property
-    def size(self) -> int:
-        """The number of ids; all ids from `encode` are below it."""
-        return len(self.content.pieces)
-
-    def pieces(self) -> list[str]:
-        """Returns the name of every id, in the vocabulary of both sides if they share it."""
-        return list(self.content.pieces)
+        marks = WordMarks.of(self._pieces, bool(model) and marks_end(model))
+        # A language code is a word, too; without a model every piece is one.
+        is_word = [not model or bool(_CODE.match(piece)) for piece in self._pieces]
+        self.word_marks = marks._replace(marked=np.logical_or(marks.marked, is_word).tolist())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of every line, EOS last.
@@ -209,41 +204,6 @@ class MarianSubwords:
         for spaced in self.spaced:
             text = text.replace(spaced, spaced.strip())
         return text
-
-    def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a word begins, with ## where it continues.
-
-        Args:
-            ids: [length] ids of the vocabulary.
-
-        Returns:
-            One name per id. EOS is shown as <EOS>. PAD, UNK and a piece that is only the space
-            mark are shown as they are.
-        """
-        pieces = [self.content.pieces[token] for token in ids]
-        return list(map(subword_label, ids, pieces, self.word_marks.begins(ids)))
-
-    @cached_property
-    def word_marks(self) -> WordMarks:
-        """The ids that carry the mark of a word boundary. A language code is a word."""
-        pieces = self.content.pieces
-        if self.content.kind == "words":
-            return WordMarks([True] * len(pieces), at_end=False)
-        marks = WordMarks.of(pieces, marks_end(self.content.model))
-        pairs = zip(marks.marked, map(_CODE.match, pieces), strict=True)
-        return marks._replace(marked=[mark or bool(code) for mark, code in pairs])
-
-    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of one line, as white space splits them; UNK continues a word.
-
-        Args:
-            line: the text.
-            ids: [length] ids that `encode` gives for this line, or a prefix of them.
-
-        Returns:
-            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
-        """
-        return self.word_marks.numbers_in(line, ids, self.encode)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
         """Returns the file's content; all of these symbols must be language codes in it."""

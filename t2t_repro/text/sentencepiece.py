@@ -4,6 +4,7 @@ Byte-pair encoding as of Sennrich et al. (2016), learned and applied by Sentence
 Richardson, 2018).
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
@@ -36,7 +37,112 @@ _MOST_WORDS = 500_000
 _LONGEST_WORD = 64
 
 
-class SentencePieceModel:
+class WordMarks(NamedTuple):
+    """The ids that carry the mark of a word boundary.
+
+    Attributes:
+        marked: for every id, whether it carries the mark.
+        at_end: whether the mark ends a word; otherwise it starts one.
+    """
+
+    marked: list[bool]
+    at_end: bool
+
+    @classmethod
+    def of(cls, pieces: Sequence[str], at_end: bool) -> "WordMarks":
+        """Finds the mark at the end, or at the start, of each piece; pieces are sorted by id."""
+        is_marked = str.endswith if at_end else str.startswith
+        return cls([is_marked(piece, SPACE_MARK) for piece in pieces], at_end)
+
+    def begins(self, tokens: Sequence[int]) -> list[bool]:
+        """Returns for every id of a sentence whether a word begins there."""
+        marked = [self.marked[token] for token in tokens]
+        return [True, *marked][: len(marked)] if self.at_end else marked
+
+    def numbers(self, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of a sentence as the model splits them.
+
+        Args:
+            ids: [length].
+
+        Returns:
+            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
+        """
+        numbers = [max(count - 1, 0) for count in accumulate(self.begins(text_ids(ids)))]
+        return numbers + [NO_WORD] * (len(ids) - len(numbers))
+
+
+class MarkedSubwords(ABC):
+    """Subwords of which some carry the mark of a word boundary, as SentencePiece's do.
+
+    Attributes:
+        word_marks: which do.
+    """
+
+    word_marks: WordMarks
+    _pieces: list[str]
+
+    @property
+    def size(self) -> int:
+        """The number of ids; all ids from `encode` are below it."""
+        return len(self._pieces)
+
+    def pieces(self) -> list[str]:
+        """Returns the name of every id, such as "▁the" or "<0x0A>"."""
+        return list(self._pieces)
+
+    @abstractmethod
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of every line, EOS last."""
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Names subwords for a reader: plain where a word begins, with ## where it continues.
+
+        Args:
+            ids: [length] ids of the vocabulary.
+
+        Returns:
+            One name per id. EOS is shown as <EOS>. PAD, UNK, a byte (<0x41>) and a piece that is
+            only the space mark are shown as they are.
+        """
+        names = [self._pieces[token] for token in ids]
+        return list(map(_label, ids, names, self.word_marks.begins(ids)))
+
+    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of a line as white space splits them.
+
+        The model may split them differently: its normalization may insert a space in a word
+        ("don\u00b4t" becomes "don \u0301t") or remove the whole word. So every word is encoded
+        alone, and the model's words in it are counted.
+
+        Args:
+            line: the text.
+            ids: [length] ids that `encode` gives for this line, or a prefix of them.
+
+        Returns:
+            For each id the number of its word in `line.split()`, from 0; `NO_WORD` from the first
+            EOS on.
+        """
+        numbers = self.word_marks.numbers
+        counts = [max(numbers(word), default=NO_WORD) + 1 for word in self.encode(line.split())]
+        ends = list(accumulate(counts))
+        last = len(ends) - 1
+        return [
+            NO_WORD if number == NO_WORD else min(bisect_right(ends, number), last)
+            for number in numbers(ids)
+        ]
+
+
+def _label(token: int, piece: str, begins: bool) -> str:
+    """Names a subword for a reader; see `MarkedSubwords.labels`."""
+    if token == EOS_ID:
+        return "<EOS>"
+    if token in (PAD_ID, UNK_ID) or piece == SPACE_MARK or piece.startswith("<0x"):
+        return piece
+    return ("" if begins else CONTINUES) + piece.strip(SPACE_MARK)
+
+
+class SentencePieceModel(MarkedSubwords):
     """A SentencePiece BPE model: text to ids and back.
 
     Nothing visible is lost: `decode(encode([x])[0])` is x after the model's normalization.
@@ -48,9 +154,6 @@ class SentencePieceModel:
     Args:
         model_path: a SentencePiece model that `SubwordTraining` wrote.
 
-    Attributes:
-        word_marks: which subwords carry the mark of a word boundary.
-
     Raises:
         UserError: the file is missing, is not a SentencePiece model, or has other special ids.
     """
@@ -59,14 +162,13 @@ class SentencePieceModel:
         self.model_path = Path(model_path)
         try:
             content = read_at_most(self.model_path, MAX_FILE_BYTES)
-            self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
-            self.word_marks = WordMarks.of(self.pieces(), marks_end(content))
+            self._model = model = sentencepiece.SentencePieceProcessor(model_proto=content)
+            self._pieces = model.id_to_piece(list(range(model.get_piece_size())))
+            self.word_marks = WordMarks.of(self._pieces, marks_end(content))
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
                 f"{self.model_path} is not a SentencePiece model: {reason_of(error)}; run datagen."
             ) from error
-        self._marks_end = self.word_marks.at_end
-        model = self._model
         special = model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()
         if special != (PAD_ID, EOS_ID, UNK_ID, -1):
             raise UserError(
@@ -74,15 +176,6 @@ class SentencePieceModel:
                 f"{PAD_ID, EOS_ID, UNK_ID, -1}: train the model with datagen."
             )
         self._word_ids = WordIds(self._ids_of_word)
-
-    @property
-    def size(self) -> int:
-        """The number of ids; all ids from `encode` are below it."""
-        return int(self._model.get_piece_size())
-
-    def pieces(self) -> list[str]:
-        """Returns SentencePiece's name of every id, such as "▁the" or "<0x0A>"."""
-        return list(self._model.id_to_piece(list(range(self.size))))
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of every line, EOS last.
@@ -107,7 +200,7 @@ class SentencePieceModel:
     def _ids_of_word(self, word: str) -> list[int]:
         ids: list[int] = self._model.encode(as_utf8(word))
         # If normalization removes the whole word, SentencePiece still returns its end mark.
-        is_removed = self._marks_end and self._model.id_to_piece(ids) == [SPACE_MARK]
+        is_removed = self.word_marks.at_end and self._model.id_to_piece(ids) == [SPACE_MARK]
         return [] if is_removed else ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -124,33 +217,7 @@ class SentencePieceModel:
         known = [token if 0 <= token < size else UNK_ID for token in text_ids(ids)]
         text: str = self._model.decode(known)
         # SentencePiece removes the space of the first word's mark, but not that of the last one's.
-        return readable(text.removesuffix(" ") if self._marks_end else text)
-
-    def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a word begins, with ## where it continues.
-
-        Args:
-            ids: [length] ids of the vocabulary.
-
-        Returns:
-            One name per id. EOS is shown as <EOS>. PAD, UNK, a byte (<0x41>) and a piece that is
-            only the space mark are shown as they are.
-        """
-        tokens = [int(token) for token in ids]
-        pieces: list[str] = self._model.id_to_piece(tokens)
-        return list(map(subword_label, tokens, pieces, self.word_marks.begins(tokens)))
-
-    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of one line, as white space splits them.
-
-        Args:
-            line: the text.
-            ids: [length] ids that `encode` gives for this line, or a prefix of them.
-
-        Returns:
-            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
-        """
-        return self.word_marks.numbers_in(line, ids, self.encode)
+        return readable(text.removesuffix(" ") if self.word_marks.at_end else text)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
         """Returns the model's file with these symbols added, such as tags.
@@ -227,73 +294,3 @@ def _words(line: str) -> list[str]:
 def marks_end(model: bytes) -> bool:
     """Returns whether a SentencePiece model marks the ends of words instead of their starts."""
     return bool(ModelProto.FromString(model).trainer_spec.treat_whitespace_as_suffix)
-
-
-class WordMarks(NamedTuple):
-    """The ids that carry the mark of a word boundary.
-
-    Attributes:
-        marked: for every id, whether it carries the mark.
-        at_end: whether the mark ends a word; otherwise it starts one.
-    """
-
-    marked: list[bool]
-    at_end: bool
-
-    @classmethod
-    def of(cls, pieces: Sequence[str], at_end: bool) -> "WordMarks":
-        """Finds the mark at the end, or at the start, of each piece; pieces are sorted by id."""
-        is_marked = str.endswith if at_end else str.startswith
-        return cls([is_marked(piece, SPACE_MARK) for piece in pieces], at_end)
-
-    def begins(self, tokens: Sequence[int]) -> list[bool]:
-        """Returns for every id of a sentence whether a word begins there."""
-        marked = [self.marked[token] for token in tokens]
-        return [True, *marked][: len(marked)] if self.at_end else marked
-
-    def numbers(self, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of a sentence as the model splits them.
-
-        Args:
-            ids: [length].
-
-        Returns:
-            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
-        """
-        numbers = [max(count - 1, 0) for count in accumulate(self.begins(text_ids(ids)))]
-        return numbers + [NO_WORD] * (len(ids) - len(numbers))
-
-    def numbers_in(
-        self, line: str, ids: Sequence[int], encode: Callable[[Sequence[str]], list[list[int]]]
-    ) -> list[int]:
-        """Numbers the words of a line as white space splits them.
-
-        The model may split them differently: its normalization may insert a space in a word
-        ("don\u00b4t" becomes "don \u0301t") or remove the whole word. So every word is encoded
-        alone, and the model's words in it are counted.
-
-        Args:
-            line: the text of `ids`.
-            ids: [length].
-            encode: returns the ids of texts.
-
-        Returns:
-            For each id the number of its word in `line.split()`, from 0; `NO_WORD` from the first
-            EOS on.
-        """
-        counts = [max(self.numbers(word), default=NO_WORD) + 1 for word in encode(line.split())]
-        ends = list(accumulate(counts))
-        last = len(ends) - 1
-        return [
-            NO_WORD if number == NO_WORD else min(bisect_right(ends, number), last)
-            for number in self.numbers(ids)
-        ]
-
-
-def subword_label(token: int, piece: str, begins: bool) -> str:
-    """Names a subword for a reader; see `SentencePieceModel.labels`."""
-    if token == EOS_ID:
-        return "<EOS>"
-    if token in (PAD_ID, UNK_ID) or piece == SPACE_MARK or piece.startswith("<0x"):
-        return piece
-    return ("" if begins else CONTINUES) + piece.strip(SPACE_MARK)
