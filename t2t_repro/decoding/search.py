@@ -107,7 +107,6 @@ class StepModel(Protocol):
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
         """Enlarges a cache by so many steps."""
-        ...
 
     def step(
         self, ids: "tf.Tensor", parents: "tf.Tensor", position: "tf.Tensor", cache: Cache
@@ -123,7 +122,6 @@ class StepModel(Protocol):
         Returns:
             logits [batch, beam, vocab] for the next ids, and the cache.
         """
-        ...
 
 
 class DecodingConstraints(NamedTuple):
@@ -164,7 +162,6 @@ class HypothesisState(Protocol):
             max_target_lengths: [batch] int32, the most ids of a hypothesis, EOS included.
             beam_size: hypotheses of a sentence.
         """
-        ...
 
     def after(self, state: Any, ids: "tf.Tensor") -> Any:
         """Returns the state after one more id of every hypothesis; PAD changes nothing.
@@ -173,7 +170,6 @@ class HypothesisState(Protocol):
             state: before it.
             ids: [batch, beam] int32. Hypotheses that do not exist have any ids.
         """
-        ...
 
 
 class Grammar(HypothesisState, Protocol):
@@ -185,7 +181,6 @@ class Grammar(HypothesisState, Protocol):
 
     def allowed(self, state: Any) -> "tf.Tensor":
         """Returns which ids may come next, [batch, beam, vocab] bool: at least one."""
-        ...
 
 
 @runtime_checkable
@@ -194,11 +189,9 @@ class SoftGrammar(HypothesisState, Protocol):
 
     def rescored(self, log_p: "tf.Tensor", state: Any) -> "tf.Tensor":
         """Returns other scores of the next ids, from [batch, beam, vocab] log-probabilities."""
-        ...
 
     def gain(self, state: Any) -> "tf.Tensor":
         """Returns how many nats a score may still rise, a scalar, before the first id."""
-        ...
 
 
 class SearchResult(NamedTuple):
@@ -226,7 +219,6 @@ class Reranker(Protocol):
 
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
         """Orders the hypotheses of a sentence (at least one): the best first, each text once."""
-        ...
 
 
 @runtime_checkable
@@ -236,7 +228,6 @@ class Search(Protocol):
     @property
     def beam_size(self) -> int:
         """The number of hypotheses of a sentence that are decoded side by side."""
-        ...
 
     def search(
         self,
@@ -259,4 +250,3 @@ class Search(Protocol):
             n_best: number of hypotheses returned for each row, 1 ... beam_size.
             constraints: prefixes, seeds and forbidden ids.
         """
-        ...

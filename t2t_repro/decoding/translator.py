@@ -314,10 +314,7 @@ class Translator:
         return EncodedSentences(lines, encoded, truncated)
 
     def _encode_prefixes(
-        self,
-        prefixes: Texts | None,
-        sources: Sequence[Sequence[int]],
-        first: int | None,
+        self, prefixes: Texts | None, sources: Sequence[Sequence[int]], first: int | None
     ) -> tuple[list[list[int]], set[int]]:
         """Encodes the beginnings of translations, without EOS; none for blank sources.
 

@@ -9,20 +9,14 @@ import tensorflow as tf
 
 from t2t_repro.model import kernels
 from t2t_repro.model.cache import KeysValues, Past
-from t2t_repro.model.dense import (
-    Dense,
-    Initialization,
-    Projection,
-    leading_axes,
-    of_heads,
-    side_by_side,
-)
+from t2t_repro.model.dense import Dense, Projection, leading_axes, of_heads, side_by_side
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels import gpu
 from t2t_repro.model.kernels.gradients import softmax as fast_softmax
 from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
 from t2t_repro.model.masks import apply_mask, with_implicit_mask
+from t2t_repro.model.settings import Initialization
 
 
 def softmax(scores: tf.Tensor) -> tf.Tensor:
