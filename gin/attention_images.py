@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.config.values import Count
+from t2t_repro.errors import check_extra
 
 if TYPE_CHECKING:
     from t2t_repro.attention.maps import AttentionMap
@@ -36,9 +37,9 @@ def attention_images(
         [height, width, 3].
     """
     # Here, since a gin file is checked before TensorFlow is imported.
-    from t2t_repro.attention.maps import PairAttention, check_matplotlib
+    from t2t_repro.attention.maps import PairAttention
 
-    check_matplotlib()
+    check_extra("plots", "matplotlib")
     source, target = data.text("dev")
     pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
     return lambda: [

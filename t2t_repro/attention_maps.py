@@ -10,6 +10,7 @@ from absl import flags, logging
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
+from t2t_repro.errors import check_extra
 from t2t_repro.files import write_whole
 
 FLAGS = flags.FLAGS
@@ -19,10 +20,10 @@ PAGE = "attention.html"
 
 def main() -> None:
     """Draws the maps on its flags."""
-    from t2t_repro.attention.maps import PairAttention, as_html, check_matplotlib, layer_picture
+    from t2t_repro.attention.maps import PairAttention, as_html, layer_picture
 
     if FLAGS.pictures:
-        check_matplotlib()
+        check_extra("plots", "matplotlib")
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
     source, target, origin = FLAGS.source, FLAGS.target, "given"

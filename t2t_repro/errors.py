@@ -1,6 +1,7 @@
-"""The error that command lines print in one line, and reasons for its message."""
+"""The error that command lines print in one line, reasons for its message, and a check."""
 
 import errno
+import importlib.util
 import re
 
 # The state of the machine, not a bug: a traceback would not help.
@@ -50,3 +51,14 @@ def reason_of(error: BaseException) -> str:
     """Returns the first line of an error's message, or its type, as a part of a UserError's."""
     lines = _WHERE.sub("", str(error)).splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
+
+
+def check_extra(extra: str, *modules: str) -> None:
+    """Checks that the modules of one of setup.py's extras are installed.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise UserError(f"{module} is not installed: pip install '.[{extra}]' in the checkout.")

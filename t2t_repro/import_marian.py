@@ -22,9 +22,9 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import check_extra, check_new, define_path, define_paths
+from t2t_repro.command_line.flags import check_new, define_path, define_paths
 from t2t_repro.command_line.program import import_tensorflow, run
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import UserError, check_extra, reason_of
 from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS

@@ -1,6 +1,5 @@
 """Attention weights of one sentence pair, as in the paper's figures 3 to 5: a page and pictures."""
 
-import importlib.util
 import io
 import json
 from collections.abc import Sequence
@@ -177,12 +176,6 @@ def as_html(
     # A script element ends at any "</script", also inside a string.
     data = data.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
     return _TEMPLATE.read_text(encoding="utf-8").replace(_PLACE, data)
-
-
-def check_matplotlib() -> None:
-    """Checks that matplotlib is installed."""
-    if not importlib.util.find_spec("matplotlib"):
-        raise UserError("matplotlib is not installed: pip install '.[plots]' in the checkout.")
 
 
 def layer_picture(attention: AttentionMap, layer: int) -> bytes:

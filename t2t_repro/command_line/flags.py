@@ -1,6 +1,5 @@
 """The flags that commands share, and checks of them."""
 
-import importlib.util
 import os
 import re
 import shlex
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from t2t_repro.command_line.program import import_tensorflow
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, check_extra
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
@@ -239,14 +238,3 @@ def check_new(flag: str, may_exist: bool = False) -> None:
     path = Path(str(FLAGS[flag].value))
     if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not may_exist)):
         raise UserError(f"--{flag}={path} exists, expected a new directory: give another.")
-
-
-def check_extra(extra: str, *modules: str) -> None:
-    """Checks that the modules of one of setup.py's extras are installed.
-
-    Raises:
-        UserError: one of them is missing.
-    """
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            raise UserError(f"{module} is not installed: pip install '.[{extra}]' in the checkout.")

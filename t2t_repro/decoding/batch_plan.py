@@ -8,6 +8,7 @@ import bisect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -212,7 +213,7 @@ def available_memory() -> int | None:
     Where there is no /proc it returns all memory of the machine.
     """
     limits = []
-    try:
+    with suppress(OSError, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
         group = Path("/sys/fs/cgroup")
@@ -222,8 +223,6 @@ def available_memory() -> int | None:
             # The kernel's cache of files gives way: active_file and inactive_file.
             files = sum(int(line.split()[1]) for line in lines if "active_file " in line)
             limits.append(int(limit) - int((group / "memory.current").read_text()) + files)
-    except (OSError, ValueError):
-        pass
     if not limits and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)

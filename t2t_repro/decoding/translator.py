@@ -112,6 +112,8 @@ class Translator:
             self.settings.tokens_per_batch, self._workers, self.beam_size, self._bytes_of
         )
         self._decode = tf.function(self.search_batch, autograph=False)
+        ids = [tf.TensorSpec([None, None], tf.int32)] * 2
+        self._log_probabilities = tf.function(self.token_log_probabilities, ids, autograph=False)
 
     def with_settings(self, settings: TranslatorSettings) -> "Translator":
         """Returns a translator with the same models, and other settings."""
@@ -235,12 +237,6 @@ class Translator:
                 yield PairScore(float(log_p.sum()), labels, log_p.tolist(), index in truncated)
 
         return pairs.compute(score, PairScore(0.0, [], [], False), report)
-
-    @cached_property
-    def _log_probabilities(self) -> Callable[..., tf.Tensor]:
-        ids = tf.TensorSpec([None, None], tf.int32)
-        function = self.token_log_probabilities
-        return tf.function(function, input_signature=[ids, ids], autograph=False)
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Computes the model's `token_log_probabilities`, without those of codes of languages."""

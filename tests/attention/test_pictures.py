@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attention_images import overview
-from t2t_repro.attention.maps import AttentionMap, check_matplotlib, layer_picture
-from t2t_repro.errors import UserError
+from t2t_repro.attention.maps import AttentionMap, layer_picture
+from t2t_repro.errors import UserError, check_extra
 
 WORDS = [r"$\frac{$", "$x$", "<b>", "a" * 50, "Ω"]
 
@@ -61,7 +61,7 @@ def test_words_are_not_formulas():
 
 
 def test_matplotlib_can_be_missing(monkeypatch):
-    check_matplotlib()
+    check_extra("plots", "matplotlib")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match="plots"):
-        check_matplotlib()
+        check_extra("plots", "matplotlib")
