@@ -71,6 +71,7 @@ def main() -> None:
 
 
 def _check_flags() -> None:
+    """Checks that the flags name something to score, and what it is compared with."""
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
     if not (FLAGS.model_dir or FLAGS.translations) or needs_reference != bool(FLAGS.reference):
         raise UserError(

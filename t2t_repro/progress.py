@@ -65,6 +65,7 @@ class Progress(AbstractContextManager["Progress"]):
         return lambda share: self.advance(max(0, before + round(share * count) - self._done))
 
     def _describe(self, seconds: float) -> str:
+        """Returns a log line."""
         rate = (self._done - self._before) / seconds
         line = f"{self._stage}: {self._done:,} {self._unit}, {rate:,.0f} {self._unit}/s"
         if self._total is None or not rate:

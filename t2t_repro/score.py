@@ -30,6 +30,7 @@ def main() -> None:
     translator = shared.load_translator(checkpoint)
 
     def line_of(pair: Any) -> str:
+        """Writes the score of a pair."""
         if not FLAGS.tokens:
             return f"{pair.log_probability:.6f}\t{len(pair.subwords)}"
         fields = pair._asdict()

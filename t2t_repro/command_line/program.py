@@ -129,6 +129,7 @@ class AboveBars(io.TextIOBase):
 
 
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
+    """Parses the command line; mistakes in it are one line."""
     # The reader of --help may go, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if "--version" in argv:

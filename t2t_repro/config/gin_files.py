@@ -230,6 +230,7 @@ def import_hint(text: str) -> str:
 
 
 def _import(name: str, place: str) -> None:
+    """Imports a module that a gin file or a flag names."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:

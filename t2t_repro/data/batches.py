@@ -217,6 +217,7 @@ class Batches:
         empty = (*[np.zeros((len(own), 1, 1), np.int32)] * 2, np.zeros(2, np.int32))
 
         def assemble(batch: NDArray) -> tuple[NDArray, ...]:
+            """Returns the arrays of a batch, by its number."""
             if (planned := of_data_set()) is None:
                 return empty  # Read ahead for a data set that was deleted.
             micro_batches = planned.plan.micro_batches(int(batch))[own.start : own.stop]
@@ -224,6 +225,7 @@ class Batches:
             return self._assemble(planned.store, micro_batches, shape)
 
         def to_tensors(batch: tf.Tensor) -> Batch:
+            """Returns a batch, by its number."""
             source, target, capacity = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
             for tensor in (source, target):
                 tensor.set_shape([len(own), None, None])

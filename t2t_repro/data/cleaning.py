@@ -209,6 +209,8 @@ class SeenHashes:
         return new
 
     def _keep(self, run: NDArray[np.uint64]) -> None:
+        """Adds a sorted array, and merges it with earlier ones that are not much longer."""
+
         def merges(last: int) -> bool:
             return last <= _MERGE_RATIO * len(run) and last + len(run) <= _LONGEST_RUN
 

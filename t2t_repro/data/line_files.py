@@ -77,10 +77,11 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
                 raise UserError(f"{name} is {kind}; expected UTF-8 text, plain or in {known}.")
             yield file
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        message = f"{name} is not a whole compressed file ({error}); fetch it again"
         if reason := getattr(error, "strerror", None):
-            message = f"cannot read {name} ({reason}), expected a text file: check the name, which "
-            message += f"is relative to {Path.cwd()}"
+            advice = f"check the name, which is relative to {Path.cwd()}"
+            message = f"cannot read {name} ({reason}), expected a text file: {advice}"
+            raise UserError(message) from error
+        message = f"{name} is not a whole compressed file ({error}); fetch it again"
         raise UserError(message) from error
 
 

@@ -116,6 +116,7 @@ _function: Callable[[Any], Any]
 
 
 def _start(function: Callable[[Any], Any], niceness: int) -> None:
+    """Prepares a worker process."""
     global _function
     _function = function
     os.nice(niceness)

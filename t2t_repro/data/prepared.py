@@ -168,6 +168,7 @@ class PreparedData:
         return known[name]
 
     def _damaged(self, name: str, problem: str) -> UserError:
+        """Returns the error about a file."""
         return UserError(
             f"{self.directory / name} {problem}: give the --data_dir of the training run, copy "
             f"{self.directory} again, or delete it and run python -m t2t_repro.datagen."

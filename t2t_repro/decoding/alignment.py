@@ -50,6 +50,7 @@ class Aligner:
         sides = [*zip(self._subwords, (pairs.sources, pairs.targets), strict=True)]
 
         def align(batch: NDArray) -> list[str]:
+            """Returns the links of a batch, from the indices of its pairs."""
             ids = [padded([side.ids[n] for n in batch]) for _, side in sides]
             words = [
                 padded([subwords.word_numbers(side.lines[n], side.ids[n]) for n in batch], NO_WORD)

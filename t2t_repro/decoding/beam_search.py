@@ -157,6 +157,7 @@ class BeamSteps(StepLoop):
         return self._best_candidates(state, logits, count)
 
     def _best_candidates(self, state: BeamState, logits: tf.Tensor, count: int) -> Candidates:
+        """Finds so many of the best extensions."""
         known = self.constraints
         vocab = logits.shape[-1] or tf.shape(logits)[-1]
         # The kernel is for large vocabularies of known size; a shortlist's ids are few.
@@ -172,6 +173,7 @@ class BeamSteps(StepLoop):
         """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
 
         def with_forced() -> Candidates:
+            """Replaces them in the rows with a forced id."""
             is_forced = (forced != PAD_ID)[:, None]
             is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
             # During its prefix a row has one hypothesis, the first.
@@ -249,6 +251,7 @@ class MarianSteps(BeamSteps):
         return tf.gather(ids, order, batch_dims=1), scores, _any_finished(state)
 
     def _candidates(self, state: BeamState, logits: tf.Tensor) -> Candidates:
+        """Finds as many extensions as hypotheses are not finished."""
         candidates = self._best_candidates(state, logits, self.settings.beam_size)
         # [batch, beam]: finished hypotheses stand first, and each takes the place of a candidate.
         is_place = state.finished_scores[:, ::-1] == UNFILLED_SCORE

@@ -49,6 +49,7 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[
 def _scores(
     metrics: Mapping[str, Any], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[float]:
+    """Scores each hypothesis by the metric of its reference."""
     pairs = zip(hypotheses, references, strict=True)
     return [metrics[reference].corpus_score([text], None).score for text, reference in pairs]
 

@@ -186,6 +186,7 @@ class Translator:
         decode = self._decode_graph(self.beam_size if rerank else n_best, has_prefix)
 
         def translate_batch(batch: NDArray) -> Iterator[list[Translation]]:
+            """Yields the translations of each sentence of a batch, from their indices."""
             padded_inputs = [padded([of_all[index] for index in batch]) for of_all in inputs]
             result = decode(*map(tf.constant, padded_inputs))
             hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)

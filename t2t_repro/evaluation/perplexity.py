@@ -59,6 +59,7 @@ class HeldOutLoss:
         return total, tokens
 
     def _batches_of(self, sentences: range) -> list[NDArray[np.int64]]:
+        """Groups some sentences by length: the indices of each batch."""
         lengths = self._longest[sentences.start : sentences.stop]
         groups = group_by_length(lengths, self._tokens_per_batch)
         return [group + sentences.start for group in groups]

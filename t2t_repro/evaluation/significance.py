@@ -147,6 +147,7 @@ def as_lines(system: System) -> list[str]:
 
 
 def _cell(estimate: Estimate) -> str:
+    """Returns a score with its interval and p-value, where there are any."""
     parts = [f"{estimate.score.value:.2f}"]
     if estimate.mean is not None:
         parts.append(f"(μ = {estimate.mean:.2f} ± {estimate.half_width:.2f})")
@@ -156,6 +157,7 @@ def _cell(estimate: Estimate) -> str:
 
 
 def _signatures(system: System, has_baseline: bool) -> Iterator[str]:
+    """Yields a line for each score: its signature, and why it has no p-value."""
     for estimate in system.estimates:
         parts = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
         if has_baseline and estimate.p_value is None:

@@ -242,6 +242,7 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
 
 
 def _ids_of_map(content: Any) -> dict[str, int]:
+    """Returns the id of every piece of a map, as YAML or JSON has it."""
     shown = {_STAND_IN + c: c for c in _UNREADABLE}
     ids = {str(piece).translate(shown): int(number) for piece, number in dict(content).items()}
     pieces = {number: piece for piece, number in ids.items()}
@@ -331,6 +332,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
+    """Returns where the norms are; versions that computed otherwise are refused."""
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
     version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))
@@ -343,6 +345,7 @@ def _normalization(options: SettingsFile, activation: str) -> Normalization:
 
 
 def _read_tensors(path: Path) -> dict[str, NDArray]:
+    """Reads all weights of a .bin or .npz file by name, and the options."""
     if path.suffix == ".bin":
         arrays = read_binary(path.read_bytes())
         # Activations are not rounded here.

@@ -73,6 +73,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
 
 
 def _check(model: Transformer) -> None:
+    """Checks that Marian can hold a model."""
     layer = model.config
     widths = {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)}
     supported = {
@@ -153,6 +154,7 @@ def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
 
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
+    """Returns Marian's options of a model."""
     layer, is_all = model.config, model.tied_embeddings == "all"
     theirs = {ours: name for name, ours in (ACTIVATIONS | AUTOREGRESSION).items()}
     return SETTINGS["student"] | {
@@ -170,6 +172,7 @@ def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
 
 
 def _search(translator: Translator) -> dict[str, Any]:
+    """Returns Marian's settings of a search."""
     settings, search = translator.settings, translator.settings.search
     has_factor = not settings.max_extra_length
     return {

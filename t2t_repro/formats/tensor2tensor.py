@@ -178,6 +178,6 @@ def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array |
     if target_space not in range(len(table)):
         raise UserError(
             f"target_space is {target_space}, expected a row of the {len(table)} of {file.path}, "
-            "none if there are none: 0 for translation by T2T 1.5.2 and later."
+            "none if there are none: target_space=0 for translation by T2T 1.5.2 and later."
         )
     return table[target_space]

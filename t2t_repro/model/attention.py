@@ -113,6 +113,7 @@ class MultiHeadAttention(SameShape):
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
 
     def _projection(self, width: int, name: str, initialization: Initialization) -> Dense:
+        """Makes the layer of one of the four projections."""
         return Dense(
             width,
             use_bias=self.use_bias,
@@ -145,6 +146,7 @@ class MultiHeadAttention(SameShape):
         return self._joint((self.key_projection, self.value_projection))
 
     def _joint(self, layers: Sequence[Dense]) -> Projection:
+        """Joins projections head by head."""
         matrix = self._of_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
         if not self.use_bias:
             return Projection(matrix, None)

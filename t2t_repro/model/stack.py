@@ -34,6 +34,7 @@ class StackedLayer(ConfiguredLayer):
     """One layer of a stack: sub-layers, each in a `SublayerConnection`."""
 
     def _new_feed_forward(self) -> FeedForward:
+        """Makes the feed-forward network of a layer."""
         config = self.config
         return FeedForward(
             config.d_ff,

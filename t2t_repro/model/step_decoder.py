@@ -51,18 +51,17 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
         source_length: of the sentence.
         limit: the most ids of its translation.
     """
-    config, entries = model.config, beam_size * limit
+    config = model.config
     depths = config.num_heads * (config.key_depth + config.value_depth)
-    past, entries = entries * depths, entries + source_length
-    if config.is_recurrent:
-        past, entries = beam_size * config.d_model, source_length
+    past = beam_size * (config.d_model if config.is_recurrent else limit * depths)
     caches = model.num_decoder_layers * (past + source_length * depths)
-    scores = 2 * config.num_heads * beam_size * entries
+    keys = source_length + (0 if config.is_recurrent else beam_size * limit)
+    scores = 2 * config.num_heads * beam_size * keys
     logits = 2 * beam_size * model.vocab_size
-    keys: float = source_length
+    encoder_keys: float = source_length
     if model.neighbourhood is not None:
-        keys = keys_of_query(window_of(model.neighbourhood), source_length)
-    encoder = 2 * source_length * (config.num_heads * int(keys) + config.d_ff)
+        encoder_keys = keys_of_query(window_of(model.neighbourhood), source_length)
+    encoder = 2 * source_length * (config.num_heads * int(encoder_keys) + config.d_ff)
     return _FLOAT_BYTES * max(caches + scores + logits, encoder)
 
 

@@ -88,6 +88,7 @@ class Transformer(SourceTargetModel):
         )
 
     def _new_encoding(self, name: str) -> PositionalEncoding:
+        """Makes a positional encoding."""
         at = self.settings
         of_kind = at.positional_encoding, at.max_length, at.first_position
         return PositionalEncoding(*of_kind, name=name, dtype=self.dtype_policy)
@@ -308,6 +309,7 @@ class Transformer(SourceTargetModel):
 
 
 def _embed(embedding: SharedEmbedding, ids: tf.Tensor, layout: PackedLayout | None) -> Vectors:
+    """Embeds ids, packed if there is a layout."""
     if layout is None:
         return embedding(ids)
     return Packed(embedding(layout.pack_ids(ids)), layout)

@@ -115,6 +115,7 @@ def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
 
 
 def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> Score:
+    """Returns F1 of the counts, with `expected` brackets of so many sentences."""
     precision = _percent(counts.matched, counts.found)
     recall = _percent(counts.matched, expected)
     f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0
@@ -131,6 +132,7 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _read(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
+    """Yields the reference trees."""
     for number, (reference, *others) in enumerate(references, start=1):
         if others:
             raise UserError("a parse is compared with one reference: give --reference once.")

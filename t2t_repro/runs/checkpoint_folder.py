@@ -87,7 +87,7 @@ class CheckpointFolder:
         if count < 1 or not steps:
             raise UserError(
                 f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}: "
-                "train first."
+                "give --last=1 or more, or train first."
             )
         return {step: self.prefix(step) for step in steps[-count:]}
 
@@ -137,6 +137,7 @@ class CheckpointFolder:
         return {int(step) for step in _LISTED.findall(text)}
 
     def _list_and_sweep(self, newest: int) -> None:
+        """Lists the last `keep` checkpoints up to `newest`, and deletes all others."""
         steps = self.steps()
         kept = [step for step in steps if step <= newest][-self._keep :]
         # TensorFlow's CheckpointState; the names are relative, so that the folder can be moved.
@@ -148,6 +149,7 @@ class CheckpointFolder:
             self._remove(step)
 
     def _remove(self, step: int) -> None:
+        """Deletes a checkpoint, its index first."""
         Path(f"{self.prefix(step)}.index").unlink(missing_ok=True)
         for file in self.path.glob(f"step-{step}.*"):
             file.unlink()

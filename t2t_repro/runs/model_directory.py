@@ -197,6 +197,7 @@ class ModelDirectory:
         return f"train.init_from = {str(self.path)!r}"
 
     def _check(self) -> None:
+        """Checks that the directory holds a model."""
         if not self.model_json.is_file():
             raise UserError(
                 f"{self.path} is not a model directory: {self.model_json.name} is missing; "

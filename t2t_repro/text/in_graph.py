@@ -340,6 +340,7 @@ class _WordTokenizer:
 def _lookup_table(
     keys: Iterable[bytes], ids: Iterable[int], default: int
 ) -> tf.lookup.StaticHashTable:
+    """Makes a table from keys to ids."""
     pairs = tf.lookup.KeyValueTensorInitializer([*keys], tf.constant([*ids], tf.int64))
     return tf.lookup.StaticHashTable(pairs, default)
 

@@ -179,8 +179,7 @@ class MarianSubwords(MarkedSubwords):
             number of ids of each line, [lines].
         """
         encoded = self.encode([line.strip() for line in lines])
-        lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
-        return np.fromiter((token for ids in encoded for token in ids), dtype=np.int32), lengths
+        return np.concatenate(encoded).astype(np.int32), np.array([*map(len, encoded)], np.int32)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of one sentence.

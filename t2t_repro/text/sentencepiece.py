@@ -198,6 +198,7 @@ class SentencePieceModel(MarkedSubwords):
         return self._word_ids.block(map(_words, lines))
 
     def _ids_of_word(self, word: str) -> list[int]:
+        """Returns the ids of a word."""
         ids: list[int] = self._model.encode(as_utf8(word))
         # If normalization removes the whole word, SentencePiece still returns its end mark.
         is_removed = self.word_marks.at_end and self._model.id_to_piece(ids) == [SPACE_MARK]

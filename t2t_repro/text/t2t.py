@@ -103,6 +103,7 @@ class T2TSubwords:
         return self._token_ids.block(tokens_of(visible(line.strip())) for line in lines)
 
     def _encode_token(self, token: str) -> list[int]:
+        """Returns the ids of a token."""
         try:
             return self._segment(_escape(token, self.characters))
         except LookupError:
@@ -216,6 +217,7 @@ def text_of(tokens: Sequence[str]) -> str:
 
 
 def _escape(token: str, characters: Collection[str]) -> str:
+    """Escapes a token and marks its end; see the module's step 2."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
     spelled = [c if c in characters else f"\\{ord(c)};" for c in token]
     return "".join(spelled) + "_"
@@ -226,6 +228,7 @@ def _unescape(token: str) -> str:
 
 
 def _character(escape: re.Match[str]) -> str:
+    """Returns the character of an escape."""
     if escape[1] is None:
         return "_" if escape[0] == "\\u" else "\\"
     try:

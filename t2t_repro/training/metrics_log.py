@@ -189,12 +189,14 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
                 tf.summary.image(f"dev/{name}", pixels[None], step=step)
 
     def _scalars(self, part: str, values: Mapping[str, float | tf.Tensor], step: int) -> None:
+        """Writes scalars to TensorBoard."""
         with self._writing():
             for name, value in values.items():
                 tf.summary.scalar(f"{part}/{name}", value, step=step)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        """Sends TensorBoard what is written in the block; errors of the disk are one line."""
         try:
             with self._writer.as_default():
                 yield

@@ -119,6 +119,7 @@ class RunState:
 
 
 def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
+    """Returns whether a score is better than the best so far."""
     if best is None:
         return not math.isnan(score)
     return score > best if higher_is_better else score < best

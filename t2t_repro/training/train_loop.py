@@ -134,6 +134,7 @@ class TrainLoop:
         return evaluated
 
     def _save(self, state: RunState) -> None:
+        """Writes a checkpoint, and all reports before it."""
         self._read_last_update()
         # The updates before a checkpoint are not made again, so they have to be reported first.
         self.log.flush()
@@ -163,6 +164,7 @@ class TrainLoop:
         return is_stopped or self.schedule.is_over(state)
 
     def _log_end(self, state: RunState) -> None:
+        """Logs why the run ends."""
         if self.schedule.is_out_of_patience(state):
             judged_by = state.metric if state.criterion == "score" else "nll"
             logging.info("train: dev %s has not improved in %d evaluations", judged_by, state.stale)

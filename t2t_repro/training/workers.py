@@ -144,6 +144,7 @@ class Workers:
         self.check_same("a --model_dir with the newest checkpoint", newest)
 
     def _connect(self) -> None:
+        """Waits for all workers, and makes their strategy."""
         who = f"worker {self.index} (of 0 to {self.count - 1})"
         logging.info("%s waits for the others; worker 0 writes the log", who)
         if not self.is_chief:
@@ -226,6 +227,7 @@ def find_workers() -> Workers:
 
 
 def _of_tf_config() -> Workers:
+    """Returns the workers that TF_CONFIG names."""
     try:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         jobs = resolver.cluster_spec().as_dict()
@@ -241,6 +243,7 @@ def _of_tf_config() -> Workers:
 
 
 def _of_slurm() -> Workers:
+    """Returns the workers that Slurm has started."""
     # Two jobs may have tasks on one machine.
     port = 12_000 + int(os.environ["SLURM_JOB_ID"]) % 20_000
     # Setting gpus_per_node to the task count stops the resolver from probing GPUs.

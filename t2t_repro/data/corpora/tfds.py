@@ -110,6 +110,7 @@ class TfdsCorpus:
             yield from zip(sources, targets, strict=True)
 
     def _builder(self) -> Any:
+        """Opens the data set, prepared or not."""
         import tensorflow_datasets as tfds
 
         # TFDS reads the variable only when it is imported.

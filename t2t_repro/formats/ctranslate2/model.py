@@ -144,6 +144,7 @@ def _read_side(
 
 
 def _read_tokens(path: Path) -> list[str]:
+    """Reads the token of every id."""
     text = read_at_most(path, MAX_FILE_BYTES).decode()
     is_json = path.suffix == ".json"
     return [*map(str, json.loads(text) if is_json else text.removesuffix("\n").split("\n"))]

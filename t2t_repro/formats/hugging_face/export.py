@@ -127,6 +127,7 @@ class HuggingFaceModel:
         return {name: np.ascontiguousarray(weight) for name, weight in weights.items()}
 
     def _tables(self) -> dict[str, Array]:
+        """Returns the tables with a row for each id or position, by their names."""
         model = self._model
         target = np.concatenate([model.embedding.looked_up(), self._column])
         tables = {names.SHARED: target} if self._is_shared else {}
@@ -142,6 +143,7 @@ class HuggingFaceModel:
         return tables
 
     def _config(self) -> dict[str, Any]:
+        """Returns config.json."""
         model, layer = self._model, self._model.config
         config = {
             **SETTINGS["exported"],
@@ -164,6 +166,7 @@ class HuggingFaceModel:
         return config
 
     def _generation(self, translator: Translator) -> dict[str, Any]:
+        """Returns generation_config.json."""
         search = translator.settings.search
         settings: dict[str, Any] = {
             **_SPECIAL_IDS,
@@ -180,6 +183,7 @@ class HuggingFaceModel:
         return settings
 
     def _differences(self, translator: Translator) -> Iterator[str]:
+        """Yields what transformers do differently, a line each."""
         settings, alpha = translator.settings, self.generation.get("length_penalty")
         search = settings.search
         if not isinstance(search, BeamSearch):
@@ -270,6 +274,7 @@ def equal_exponent(search: BeamSearch, length: float) -> float:
 
 
 def _check_supported(model: Transformer) -> None:
+    """Checks that Marian's form can hold a model."""
     layer = model.config
     depth = layer.d_model // layer.num_heads
     supported = {

@@ -109,6 +109,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:
+    """Reads the vocabulary of a side."""
     ids = read_json(path)
     pieces = {number: piece for piece, number in ids.items()}
     return ImportedSide.in_our_order(file, pieces, [ids[name] for name in special], len(ids))

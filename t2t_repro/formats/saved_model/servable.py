@@ -402,6 +402,7 @@ class StoredWeights(tf.Module):
 
 
 def _stored(weight: keras.Variable, kind: str) -> list[tf.Variable]:
+    """Returns the variables of a weight: its values, and the scales of int8."""
     value = tf.convert_to_tensor(weight)
     is_matrix = value.shape.rank == 2
     parts = [tf.cast(value, tf.bfloat16 if is_matrix and kind == "bfloat16" else tf.float32)]
@@ -412,6 +413,7 @@ def _stored(weight: keras.Variable, kind: str) -> list[tf.Variable]:
 
 
 def _read(parts: list[tf.Variable]) -> tf.Tensor:
+    """Returns the values of a weight."""
     value = tf.convert_to_tensor(parts[0])
     return value if len(parts) == 1 else tf.cast(value, tf.float32) * parts[1]
 

@@ -54,6 +54,7 @@ class FusedAdam(keras.optimizers.Adam):
         super()._backend_update_step(grads, trainable_variables, shared)
 
     def _scalars(self, learning_rate: tf.Tensor) -> Scalars:
+        """Computes the numbers that all weights share."""
         t = ops.cast(self.iterations + 1, "float32")
         powers = (ops.power(ops.cast(beta, "float32"), t) for beta in (self.beta_1, self.beta_2))
         return Scalars(ops.cast(learning_rate, "float32"), *powers)

@@ -31,6 +31,7 @@ def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Draws by TensorFlow's operation: four levels of each 64 bits."""
     count = tf.reduce_prod(shape)
     pairs = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[(count + 1) // 2],
