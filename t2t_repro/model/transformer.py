@@ -1,7 +1,7 @@
 """The Transformer (paper, figure 1): source and target ids in, scores of target ids out."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import keras
@@ -331,14 +331,11 @@ def gin_bindings(model: Transformer) -> str:
     """
     config = model.get_config()
     del config["vocab_size"], config["source_vocab_size"]
-    of_layers = _bindings("LayerConfig", LayerConfig, config.pop("config"))
-    return _bindings("Transformer", TransformerSettings, config) + of_layers
-
-
-def _bindings(name: str, settings: type[Any], values: Mapping[str, Any]) -> str:
-    """Returns a line for each of the values that is not its field's default."""
+    layers = config.pop("config")
+    parts: Any = ("Transformer", TransformerSettings, config), ("LayerConfig", LayerConfig, layers)
     return "".join(
         f"{name}.{field.name} = {values[field.name]!r}\n"
+        for name, settings, values in parts
         for field in dataclasses.fields(settings)
         if field.name in values and values[field.name] != field.default
     )

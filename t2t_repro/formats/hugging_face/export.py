@@ -78,9 +78,8 @@ class HuggingFaceModel:
     def __init__(self, translator: Translator, mean_length: float | None = None) -> None:
         self._model = model = translator.model
         _check_supported(model)
-        self._longest_source = translator.max_source_length
-        longest = translator.max_target_length(translator.max_source_length)
-        self._positions = max(translator.max_source_length, longest)
+        longest = self._longest_source = translator.max_source_length
+        self._positions = max(longest, translator.max_target_length(longest))
         self._mean_length = mean_length or _MEAN_LENGTH
         self._is_shared = model.own_source_embedding is None
         pad_row = np.array(model.softmax.table)[None, PAD_ID]
