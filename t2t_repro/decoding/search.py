@@ -73,6 +73,11 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
     """
     cut = [index for index, best in enumerate(translations) if best.truncated]
     log_lines(first, cut, "only its beginning, or that of a long word, is translated")
+    log_unfinished(translations, first)
+
+
+def log_unfinished(translations: Sequence[Translation], first: int | None) -> None:
+    """Logs which translations are cut off at the limit of their length; see `log_cut`."""
     unfinished = [index for index, best in enumerate(translations) if not best.finished]
     log_lines(first, unfinished, "the translation is cut off at the limit of its length")
 

@@ -28,6 +28,7 @@ from t2t_repro.decoding.search import (
     Translation,
     decoded,
     log_numbered_lines,
+    log_unfinished,
     log_untrained,
 )
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
@@ -199,8 +200,8 @@ class Translator:
         plan = self._planner.plan(list(map(len, sources.ids)))
         blank = [[Translation("", 0.0)] for _ in sources.ids]
         results = compute_batches(translate_batch, *plan, blank, report)
-        cut = [index for index, (best, *_) in enumerate(results) if not best.finished]
-        log_numbered_lines(first, cut, "the translation is cut off at the limit of its length")
+        if first is not None:
+            log_unfinished([best for best, *_ in results], first)
         return results
 
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:

@@ -27,11 +27,9 @@ class HeldOutLoss:
     """
 
     def __init__(self, model: Transformer, store: TokenStore, tokens_per_batch: int = 4096) -> None:
-        self._model = model
-        self._store = store
-        longest = np.maximum(store.source_lengths, store.target_lengths)
-        self._longest, self._tokens_per_batch = longest, tokens_per_batch
-        self._batches = self._batches_of(range(len(longest)))
+        self._model, self._store, self._tokens_per_batch = model, store, tokens_per_batch
+        self._longest = np.maximum(store.source_lengths, store.target_lengths)
+        self._batches = self._batches_of(range(len(store)))
         ids = tf.TensorSpec([None, None], tf.int32)
         self._sums = tf.function(self._batch_sums, input_signature=[ids, ids], autograph=False)
 

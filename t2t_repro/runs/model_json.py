@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _HINTS = get_type_hints(TransformerSettings, include_extras=True)
 _HINTS |= {"vocab_size": Rows, "dtype": Precision, "trainable": bool}
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerSettings)}
-_TRAINING_ALONE = LayerConfig.TRAINING_ALONE
 
 
 def read_model_json(path: Path) -> dict[str, Any]:
@@ -103,12 +102,14 @@ def differing_sizes(
     Returns:
         what differs, except in training alone, such as dropout.
     """
-    before, now = (
-        {name: value for name, value in sizes.items() if name not in but}
-        | {"config": {k: v for k, v in sizes["config"].items() if k not in _TRAINING_ALONE}}
-        for sizes in (there, sizes_of(model))
-    )
-    return differing_values(before, now)
+
+    def compared(sizes: Mapping[str, Any]) -> dict[str, Any]:
+        layers = {**sizes["config"]}
+        for name in LayerConfig.TRAINING_ALONE:
+            layers.pop(name, None)
+        return {name: sizes[name] for name in sizes if name not in but} | {"config": layers}
+
+    return differing_values(compared(there), compared(sizes_of(model)))
 
 
 def not_a_transformer(path: Path, error: Exception) -> UserError:

@@ -59,8 +59,4 @@ class TransformerSchedule(InverseSquareRoot):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {
-            "d_model": self.d_model,
-            "warmup_steps": self.warmup_steps,
-            "constant": self.constant,
-        }
+        return {name: getattr(self, name) for name in ("d_model", "warmup_steps", "constant")}
