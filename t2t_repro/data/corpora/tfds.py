@@ -86,8 +86,8 @@ class TfdsCorpus:
                 builder.download_and_prepare(download_dir=str(download_dir / "tfds"))
             except Exception as error:  # Of a dozen libraries.
                 raise UserError(
-                    f"TFDS cannot get {self.name!r} ({type(error).__name__}: {reason_of(error)}): "
-                    f"run tfds build {self.name} elsewhere, and set TFDS_DATA_DIR to its folder."
+                    f"TFDS cannot fetch {self.name!r} ({type(error).__name__}: {reason_of(error)})"
+                    f": run tfds build {self.name} elsewhere, and set TFDS_DATA_DIR to its folder."
                 ) from error
         self._prepared_builder()
 
