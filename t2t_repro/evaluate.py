@@ -75,8 +75,8 @@ def _check_flags() -> None:
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
     if not (FLAGS.model_dir or FLAGS.translations) or needs_reference != bool(FLAGS.reference):
         raise UserError(
-            "expected --model_dir, --source and --reference, or the last two of a split of its "
-            "data; or --translations and --reference."
+            "expected --model_dir for a split of its data; or --model_dir, --source and "
+            "--reference; or --translations and --reference."
         )
     check_output()
 
@@ -116,7 +116,8 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
 
     if data.subwords.contents() != translator.subwords.contents():
         raise UserError(
-            f"{data.directory} has other subwords than {FLAGS.model_dir}: give its --data_dir."
+            f"{data.directory} has other subwords than {FLAGS.model_dir}: give the --data_dir of "
+            "the training run, or --source and --reference."
         )
     if FLAGS.ensemble:
         return None

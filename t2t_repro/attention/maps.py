@@ -111,7 +111,8 @@ def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordM
     limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
     if len(ids) > limit:
         raise UserError(
-            f"the {name} has {len(ids)} subwords, expected at most {limit}: give a shorter one."
+            f"the {name} has {len(ids)} subwords, EOS included, expected at most {limit}: "
+            "give a shorter one."
         )
     return ids
 

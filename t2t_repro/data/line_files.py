@@ -53,7 +53,8 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
                 if not line.endswith(b"\n") and b"\r" in line[:-1]:
                     raise UserError(
-                        f"{name} ends its lines with CR alone: use tr '\\r' '\\n' < OLD > NEW."
+                        f"{name} ends its lines with CR alone, as old Macs did, expected LF: "
+                        "convert it (tr '\\r' '\\n' < OLD > NEW)."
                     )
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()

@@ -102,8 +102,8 @@ class WorkerPool(Generic[_Block, _Result]):
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise UserError(
-                f"a worker was killed, probably for lack of memory: lower {self._setting}, and run "
-                "the same command again. Finished work is kept."
+                f"a worker process was killed, most likely because memory ran out: lower "
+                f"{self._setting} and run the same command again. Finished work is kept."
             ) from error
 
     def close(self) -> None:

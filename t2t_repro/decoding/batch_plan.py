@@ -109,9 +109,10 @@ class BatchPlanner:
             memory = min(max(available // 2, 1), memory)
         if needed > memory:
             raise UserError(
-                f"a sentence of {longest} subwords takes {needed / 1e9:.3g} GB with beam_size="
-                f"{self.beam_size}, expected {memory / 1e9:.3g} GB, half of what is free: bind "
-                "a smaller beam_size (Sampling.samples) or Translator.max_source_length."
+                f"a sentence of {longest} subwords takes up to {needed / 1e9:.3g} GB with "
+                f"beam_size={self.beam_size}, expected at most {memory / 1e9:.3g} GB, half "
+                "of what is free: bind a smaller beam_size (Sampling.samples) of the search, or a "
+                "smaller Translator.max_source_length."
             )
         return memory
 

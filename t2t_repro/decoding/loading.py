@@ -102,7 +102,8 @@ def load(
     for directory, _ in others:
         if directory.subwords().contents() != subwords.contents():
             raise UserError(
-                f"{directory.path} has other subwords than {first.path}, expected the same in both."
+                f"{directory.path} was trained with other subwords than {first.path}, expected the "
+                "same: an ensemble is of models that were trained on the same prepared data."
             )
     models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
     path = first.shortlist_npz

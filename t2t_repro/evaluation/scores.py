@@ -201,7 +201,8 @@ def aligned(translations: Texts, references: References) -> tuple[list[str], lis
     theirs = [tuple(texts(f"references[{number}]", of_line)) or ("",) for number, of_line in each]
     if len(ours) != len(theirs) or not theirs:
         raise UserError(
-            f"there are {len(ours)} translations and {len(theirs)} references, expected as many."
+            f"there are {len(ours)} translations and {len(theirs)} references, "
+            "expected the same number, at least 1: give files that belong together."
         )
     if blank := sum(not "".join(of_line).strip() for of_line in theirs):
         logging.log_first_n(logging.WARNING, f"{blank} of {len(theirs)} references are blank", 1)

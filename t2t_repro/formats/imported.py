@@ -93,7 +93,8 @@ def refuse_pointer(path: Path) -> None:
     """Refuses what Git LFS leaves in the place of a file that it has not fetched."""
     if read_start(path, len(_POINTER)) == _POINTER:
         raise UserError(
-            f"{path} is a pointer of Git LFS, expected the file: run git lfs pull, or download it."
+            f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in its "
+            "repository, or download the file."
         )
 
 
@@ -227,7 +228,8 @@ class SettingsFile:
     def refused(self, name: str, expected: str) -> UserError:
         """Returns the error for a value that cannot be imported."""
         return UserError(
-            f"{self.path} has {name} = {self.values.get(name)!r}, expected {expected} for import."
+            f"{self.path} has {name} = {self.values.get(name)!r}, expected {expected}: a model "
+            "with another value cannot be imported."
         )
 
     def warn(self, harmless: Collection[str]) -> None:
@@ -257,7 +259,8 @@ class WeightsFile:
         if array is None or array.shape not in (shape, (1, *shape)):
             shown = "no such weight" if array is None else array.shape
             raise UserError(
-                f"{self.path} has {shown} for {name}, expected {shape}: give files of one model."
+                f"{self.path} has {shown} for {name}, expected {shape} as the model's settings "
+                "say: give the files of one model."
             )
         return read_file(self.path, lambda _: array.astype(np.float32)).reshape(shape)
 
@@ -267,15 +270,16 @@ class WeightsFile:
         # Marian's files lack PAD.
         if needed > 2 * sum(array.size for array in self.arrays.values()):
             raise UserError(
-                f"{self.path} has fewer than {needed:,} weights: give the files of one model."
+                f"{self.path} has fewer weights than the {needed:,} that the model's settings say: "
+                "give the files of one model."
             )
 
     def check_names(self, known: Collection[str]) -> None:
         """Refuses weights that the model has no place for."""
         if others := self.arrays.keys() - known:
             raise UserError(
-                f"{self.path} has {', '.join(sorted(others)[:3])}, expected the weights of such a "
-                "Transformer alone: it cannot be imported."
+                f"{self.path} has {', '.join(sorted(others)[:3])}, expected the weights of a "
+                "Transformer with the model's settings: a model with others cannot be imported."
             )
 
 

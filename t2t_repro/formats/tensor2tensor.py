@@ -164,8 +164,8 @@ def _embedding_table(file: WeightsFile) -> Array:
     shards = {int(match[1]): file.arrays[match[0]] for match in matches if match}
     if not shards:
         raise UserError(
-            f"{file.path} has no {_SHARD.pattern}, expected a T2T Transformer (1.3 or later) with "
-            "one embedding of source, target and softmax."
+            f"{file.path} has no variables {_SHARD.pattern}, expected those of a T2T Transformer "
+            "(version 1.3 or later) whose source, target and softmax share one embedding."
         )
     return np.concatenate([shards[number] for number in sorted(shards)])
 
@@ -177,7 +177,8 @@ def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array |
         return None
     if target_space not in range(len(table)):
         raise UserError(
-            f"target_space is {target_space}, expected a row of the {len(table)} of {file.path}, "
-            "none if there are none: target_space=0 for translation by T2T 1.5.2 and later."
+            f"target_space is {target_space}, but {file.path} has a target_space_embedding of "
+            f"{len(table)} rows: leave it out if there are none; otherwise give the row that was "
+            "trained, target_space=0 for translation by T2T 1.5.2 and later."
         )
     return table[target_space]

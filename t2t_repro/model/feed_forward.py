@@ -27,7 +27,8 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
         activation = registered_part(name) or keras.activations.get(name)
     except ValueError as error:
         raise UserError(
-            f"LayerConfig.activation is {name!r}, expected Keras's, such as 'gelu', or {YOUR_OWN}"
+            f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as "
+            f"'relu' or 'gelu', or {YOUR_OWN}"
         ) from error
     return _relu if name == "relu" else activation
 

@@ -101,8 +101,9 @@ class SourceTargetModel(keras.Model):
         several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         if several_workers or (self.jit_compile and replicas > 1):
             raise UserError(
-                f"the strategy is {type(strategy).__name__} of {replicas} replicas, expected one "
-                "machine and no jit_compile: train with `python -m t2t_repro.trainer`."
+                f"the model was made under {type(strategy).__name__} of {replicas} replicas, for "
+                "which Keras's fit works on one machine only, and without jit_compile: train with "
+                "`python -m t2t_repro.trainer`, which does both."
             )
         return super().fit(*args, **kwargs)
 
@@ -167,6 +168,6 @@ def source_and_target(inputs: Pair) -> tuple[Any, Any]:
         source, target = inputs
         return source, target
     raise UserError(
-        f"received one {type(inputs).__name__}, expected source and target: (source, target) or "
-        '{"source": source, "target": target}.'
+        f"the Transformer was called with one {type(inputs).__name__}, expected source and target: "
+        'pass (source, target), or {"source": source, "target": target}.'
     )

@@ -74,7 +74,8 @@ class PositionalEncoding(SameShape):
         super().__init__(**kwargs)
         if kind == "learned" and not max_length:
             raise UserError(
-                f"max_length is {max_length!r}, expected a number of positions for kind='learned'."
+                f"max_length is {max_length!r}, expected the number of positions to learn: "
+                "give max_length with kind='learned'."
             )
         self.kind = kind
         self.max_length = max_length
@@ -105,7 +106,8 @@ class PositionalEncoding(SameShape):
         known = tf.get_static_value(length)
         if self.kind == "learned" and known is not None and known > self.max_length:
             raise ValueError(
-                f"x has {known} positions, expected at most max_length={self.max_length}."
+                f"x has {known} positions, expected at most max_length={self.max_length}: "
+                "shorten the sentences or learn more positions."
             )
         if isinstance(x, Packed) and self.kind == "learned":
             encodings = self.encode(x.layout.positions)

@@ -100,12 +100,14 @@ class LayerConfig:
     def __post_init__(self) -> None:
         if self.d_model % 2:
             raise UserError(
-                f"LayerConfig.d_model is {self.d_model}, expected an even number (sines, cosines)."
+                f"LayerConfig.d_model is {self.d_model}, expected an even number: "
+                "sines and cosines come in pairs."
             )
         if self.d_model % self.num_heads and not (self.d_k and self.d_v):
             raise UserError(
                 f"LayerConfig.d_model={self.d_model} is not divisible by "
-                f"num_heads={self.num_heads}: choose another number of heads, or give d_k and d_v."
+                f"num_heads={self.num_heads}: choose another number of heads, "
+                "or give d_k and d_v."
             )
 
     @property
@@ -176,10 +178,12 @@ class TransformerSettings:
     def __post_init__(self) -> None:
         if self.vocab_size and self.start_id >= self.vocab_size:
             raise UserError(
-                f"Transformer.start_id is {self.start_id}, expected an id below {self.vocab_size}."
+                f"Transformer.start_id is {self.start_id}, expected an id below {self.vocab_size}, "
+                "of the subwords: give the id of the token with which translations begin."
             )
         if self.source_vocab_size and self.tied_embeddings not in OWN_SOURCE_EMBEDDING:
             raise UserError(
                 f"Transformer.source_vocab_size is {self.source_vocab_size}, but tied_embeddings="
-                f"{self.tied_embeddings!r} has no such rows: bind 'target_softmax' or 'none'."
+                f"{self.tied_embeddings!r} has the source share the target's embedding: bind "
+                "'target_softmax' or 'none'."
             )

@@ -21,6 +21,8 @@ from t2t_repro.model.settings import (
     OWN_SOFTMAX,
     OWN_SOURCE_EMBEDDING,
     LayerConfig,
+    Positions,
+    TiedEmbeddings,
     TransformerSettings,
 )
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -41,10 +43,12 @@ class Transformer(SourceTargetModel):
         vocab_size: rows of the embedding; at least the size of the subword model.
         num_layers: N, of the encoder, and of the decoder if it has no number of its own.
         config: sizes and rates of every layer; the base model's by default.
+        positional_encoding, max_length, neighbourhood, tied_embeddings, source_vocab_size,
+            logits_bias, num_decoder_layers, first_position, start_id, source_eos: see
+            `TransformerSettings`.
         name: of the Keras model.
         dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
         trainable: whether its weights are.
-        settings: the other fields of `TransformerSettings`.
     """
 
     def __init__(
@@ -52,21 +56,33 @@ class Transformer(SourceTargetModel):
         vocab_size: int,
         num_layers: int = 6,
         config: LayerConfig | dict[str, Any] | None = None,
-        *,
+        positional_encoding: Positions = "interleaved",
+        max_length: int | None = None,
+        neighbourhood: int | None = None,
+        tied_embeddings: TiedEmbeddings = "all",
+        source_vocab_size: int | None = None,
+        logits_bias: bool = False,
+        num_decoder_layers: int | None = None,
+        first_position: int = 0,
+        start_id: int = PAD_ID,
+        source_eos: bool = True,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
-        **settings: Any,
     ) -> None:
         super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
-        self.config = config = LayerConfig.of(config or {})
-        self.settings = TransformerSettings(vocab_size, num_layers, config, **settings)
+        config = LayerConfig.of(config or {})
+        self.settings = settings = TransformerSettings(
+            vocab_size, num_layers, config, positional_encoding, max_length, neighbourhood,
+            tied_embeddings, source_vocab_size, logits_bias, num_decoder_layers,
+            first_position, start_id, source_eos,
+        )  # fmt: skip
         self.vocab_size = vocab_size
-        self.source_vocab_size = self.settings.source_vocab_size or vocab_size
-        self.tied_embeddings = self.settings.tied_embeddings
+        self.source_vocab_size = settings.source_vocab_size or vocab_size
+        self.tied_embeddings = settings.tied_embeddings
         self.num_layers = num_layers
-        self.num_decoder_layers = self.settings.num_decoder_layers or num_layers
-        self.neighbourhood = self.settings.neighbourhood
+        self.num_decoder_layers = settings.num_decoder_layers or num_layers
+        self.config, self.neighbourhood = config, settings.neighbourhood
         policy = self.dtype_policy
         self.embedding = self._new_embedding(vocab_size, "embedding")
         # None if it is the embedding above.

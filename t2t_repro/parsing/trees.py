@@ -194,7 +194,8 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
 
 def _error(path: Path, line: int, what: str) -> UserError:
     return UserError(
-        f"{path}, line {line}: {what}; expected trees such as (S (NP (DT The) (NN dog)))"
+        f"{path}, line {line}: {what}; expected trees such as (S (NP (DT The) (NN dog)) (VP (VBZ "
+        "barks)))"
     )
 
 
@@ -211,7 +212,8 @@ def linearise(tree: Tree) -> str:
         symbols.append(position.tag)
         if position.inside and position.inside.label == position.tag and not position.closing:
             raise ValueError(
-                f"{position.tag} is a constituent and tag, which the linear form cannot tell apart"
+                f"{position.tag} is a constituent and the tag of a word in it, which the linear "
+                "form cannot tell apart: rename one of them"
             )
         symbols += [_CLOSE + constituent.label for constituent in position.closing]
     return " ".join(symbols)

@@ -56,7 +56,8 @@ class ModelDirectory:
         if {*str(path)} & {*"*?[]\\"}:
             # Checkpoints could be written there, but not read again.
             raise UserError(
-                f"the model directory is {str(path)!r}, expected no *, ?, [, ] and \\: rename it."
+                f"the model directory is {str(path)!r}, and TensorFlow takes *, ?, [, ] and \\ "
+                "for a pattern of names: rename it."
             )
         self.model_json = path / "model.json"
         self.config_gin = path / "config.gin"
@@ -104,7 +105,7 @@ class ModelDirectory:
         if versions.get(_SUBWORDS_HASH, checksum) != checksum:
             raise UserError(
                 f"{self.path} has other subwords than the model was trained with: put back the "
-                f"run's {' and '.join(opened.files())}."
+                f"training run's {' and '.join(opened.files())}, or give another --model_dir."
             )
         return opened
 
@@ -132,8 +133,9 @@ class ModelDirectory:
         if name and (self.path / f"{name}.index").exists():
             return str(self.path / name)
         raise UserError(
-            f"no checkpoint {name or 'of any kind'} in {self.path}, expected averaged, best, "
-            "latest or checkpoints/step-<n>: train first, or give another --checkpoint."
+            f"no checkpoint {name or 'of any kind'} in {self.path}, expected averaged, best or "
+            "latest: train first, or give --checkpoint=averaged, best, latest or "
+            "checkpoints/step-<n>."
         )
 
     def last_checkpoints(self, count: int) -> dict[int, str]:
@@ -180,8 +182,9 @@ class ModelDirectory:
         """Compares a model and its subwords with those of the directory, if it has any."""
         if self.model_json.exists() and (differing := differing_sizes(self.sizes(), model)):
             raise UserError(
-                f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give another "
-                f"--model_dir, or its gin file; its weights can be a start with {self.as_parent()}."
+                f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
+                "another --model_dir, or the gin file that it was trained with; a model of these "
+                f"sizes can start from its weights with {self.as_parent()}."
             )
         existing = {path.name: path.read_bytes() for path in subword_files(self.path)}
         # A start that was killed may have written one of two.
@@ -189,7 +192,8 @@ class ModelDirectory:
             raise UserError(
                 f"{self.path} has other subwords than the data, "
                 f"{subwords.target.model_path.parent}: give the data that it was trained on, or "
-                f"another --model_dir; to train it further on these, with {self.as_parent()}."
+                "another --model_dir; to train this model on these data, another --model_dir with "
+                f"{self.as_parent()}."
             )
 
     def as_parent(self) -> str:

@@ -54,7 +54,8 @@ def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
     needed = 4 * parameter_count(sizes)
     if needed > held:
         raise UserError(
-            f"{path} needs {needed:,} bytes, {checkpoint} has {held:,}: put back the run's files."
+            f"{path} describes a model of {needed:,} bytes or more, but {checkpoint} has {held:,}: "
+            "put back the file that the training run wrote, or the whole checkpoint."
         )
 
 
@@ -120,5 +121,6 @@ def not_a_transformer(path: Path, error: Exception) -> UserError:
     config_gin = path.with_name("config.gin")
     hint = import_hint(read_gin(config_gin)) if config_gin.is_file() else ""
     return UserError(
-        f"{path} does not describe a Transformer ({error}): put back the training run's{hint}."
+        f"{path} does not describe a Transformer ({error}): put back the file that the training "
+        f"run wrote{hint}."
     )

@@ -209,8 +209,9 @@ class MarianSubwords(MarkedSubwords):
         codes = [piece for piece in self.ids if _CODE.fullmatch(piece)]
         if missing := [symbol for symbol in symbols if symbol not in codes]:
             raise UserError(
-                f"{self.model_path} has no language code {missing[0]}, expected one of "
-                f"{', '.join(codes) or 'none'}: leave out the tags, or bind SubwordTraining."
+                f"{self.model_path} has no language code {missing[0]}, and none can be added; "
+                f"expected one of {', '.join(codes) or 'none'}: leave out the tags, or learn "
+                "subwords from the data with SubwordTraining."
             )
         return self.model_path.read_bytes()
 
@@ -224,6 +225,7 @@ class MarianSubwords(MarkedSubwords):
         """Returns the SentencePiece model of this side; a vocabulary of words has none."""
         if not self.content.model:
             raise UserError(
-                f"{self.model_path} has words, no SentencePiece model: give --format=saved_model."
+                f"{self.model_path} has words, and no SentencePiece model, which this format "
+                "expects: give --format=saved_model."
             )
         return self.content.model

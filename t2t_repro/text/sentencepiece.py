@@ -167,7 +167,8 @@ class SentencePieceModel(MarkedSubwords):
             self.word_marks = WordMarks.of(self._pieces, marks_end(content))
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
-                f"{self.model_path} is not a SentencePiece model: {reason_of(error)}; run datagen."
+                f"{self.model_path} is not a SentencePiece model ({reason_of(error)}); expected "
+                "the file that datagen writes: run datagen again."
             ) from error
         special = model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()
         if special != (PAD_ID, EOS_ID, UNK_ID, -1):

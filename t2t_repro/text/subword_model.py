@@ -133,7 +133,8 @@ def check_subword_files(directory: Path) -> None:
     if names not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
         raise UserError(
             f"{directory} has {' and '.join(names) or 'no subword model'}, expected "
-            f"{SHARED_SUBWORDS}, or {SOURCE_SUBWORDS} and {TARGET_SUBWORDS}: copy it again."
+            f"{SHARED_SUBWORDS}, or {SOURCE_SUBWORDS} and {TARGET_SUBWORDS}: give the directory of "
+            "a training run, or copy it again."
         )
 
 

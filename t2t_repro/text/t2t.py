@@ -179,8 +179,9 @@ class T2TSubwords:
         """Returns the file's content, if there are no symbols."""
         if symbols:
             raise UserError(
-                f"{self.model_path} is a vocabulary of Tensor2Tensor, which cannot take "
-                f"{symbols[0]}: leave out the tags, or bind SubwordTraining."
+                f"{self.model_path} is a vocabulary of Tensor2Tensor, to which symbols such "
+                f"as {symbols[0]} cannot be added: leave out the tags, or learn subwords of "
+                "the data's own with SubwordTraining."
             )
         return self.model_path.read_bytes()
 
@@ -193,8 +194,9 @@ class T2TSubwords:
     def sentencepiece(self) -> bytes:
         """Raises a UserError: there is no SentencePiece model."""
         raise UserError(
-            f"{self.model_path} is a vocabulary of Tensor2Tensor, expected SentencePiece's: give "
-            "--format=saved_model without alignment, or train on data that datagen prepared."
+            f"{self.model_path} is a vocabulary of Tensor2Tensor, expected SentencePiece's: export "
+            "with --format=saved_model and without the signature alignment, or train a model on "
+            "data that datagen prepared."
         )
 
 
@@ -246,7 +248,8 @@ def _read(path: Path) -> list[str]:
         lines = read_at_most(path, MAX_FILE_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{path} cannot be read ({reason_of(error)}); expected a vocabulary of t2t-datagen."
+            f"{path} cannot be read as a vocabulary ({reason_of(error)}); expected a file that "
+            "t2t-datagen wrote."
         ) from error
     return [_unquoted(line.rstrip()) for line in lines]
 

@@ -186,8 +186,9 @@ class ExistingSubwords:
         pair = open_pair(Path(expanduser(self.model_dir)))
         if self.side is None and pair.source is not pair.target:
             raise UserError(
-                f"{self.model_dir} has two vocabularies: bind ExistingSubwords.side = 'source' or "
-                "'target', or both, as @source/ExistingSubwords() and @target/ExistingSubwords()."
+                f"{self.model_dir} has a vocabulary for the source and one for the target, "
+                "expected ExistingSubwords.side = 'source' or 'target': bind one of them, or both "
+                "as @source/ExistingSubwords() and @target/ExistingSubwords()."
             )
         return pair.source if self.side == "source" else pair.target
 
@@ -294,8 +295,8 @@ def _check_symbols(symbols: Sequence[str]) -> None:
     """
     if wrong := [symbol for symbol in symbols if not _is_symbol(symbol)]:
         raise UserError(
-            f"{wrong[0]!r} cannot be a symbol or a tag, expected letters or digits in brackets, "
-            f"such as <2de>, without a space, and not {', '.join(_RESERVED)}."
+            f"{wrong[0]!r} cannot be a symbol or a tag, expected letters or digits in brackets or "
+            f"other marks, without a space, such as <2de>, but not {', '.join(_RESERVED)}."
         )
 
 

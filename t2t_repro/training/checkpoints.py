@@ -80,8 +80,9 @@ class Checkpoints:
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
             raise UserError(
-                f"{path} does not fit this model ({reason_of(error)}): give its gin file, or, for "
-                f"its weights alone, another --model_dir with {self.directory.as_parent()}."
+                f"{path} does not fit this model ({reason_of(error)}): give the gin file that it "
+                "was trained with; or, to start from its weights alone, another --model_dir with "
+                f"{self.directory.as_parent()}."
             ) from error
         if rate is not None:
             self.step.optimizer.learning_rate = rate
@@ -114,7 +115,8 @@ class Checkpoints:
             return None
         for path, reason in unreadable.items():
             logging.warning(
-                f"the checkpoint {path} cannot be read ({reason}): set aside, going on from {step}"
+                f"the checkpoint {path} cannot be read ({reason}): set aside; going on from "
+                f"step {step}"
             )
             if self.is_writer:
                 set_aside(path)

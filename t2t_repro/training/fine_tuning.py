@@ -45,7 +45,8 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
     if init_from is None:
         if settings.init_checkpoint is not None:
             raise UserError(
-                f"train.init_checkpoint = {settings.init_checkpoint!r}: bind train.init_from too."
+                f"train.init_checkpoint = {settings.init_checkpoint!r}, but train.init_from is not "
+                "bound: bind the model directory that it is in."
             )
         return None
     if not CheckpointFolder(directory.checkpoints).expected():
@@ -87,8 +88,9 @@ class InitialModel:
         """Checks that a model, built or not, can start with these weights."""
         if differing := differing_sizes(self._sizes, model, but=_FREE):
             raise UserError(
-                f"train.init_from = {str(self.directory.path)!r} is of other sizes "
-                f"({'; '.join(differing)}): bind those of {self.directory.config_gin}."
+                f"train.init_from = {str(self.directory.path)!r} is a model of other sizes "
+                f"({'; '.join(differing)}): bind what it was trained with, see "
+                f"{self.directory.config_gin}."
             )
         tied, tied_before = model.tied_embeddings, self._sizes["tied_embeddings"]
         before = _tables(tied_before)
@@ -96,7 +98,8 @@ class InitialModel:
             if len({before[role] for role in roles}) > 1:
                 raise UserError(
                     f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}, trained "
-                    f"apart in {self.directory.path}: bind {tied_before!r}, or 'none'."
+                    f"apart in train.init_from = {str(self.directory.path)!r}: bind "
+                    f"{tied_before!r}, or 'none'."
                 )
 
     def give(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
@@ -183,7 +186,8 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
         if not any(name.startswith(f"{part}/") for name in names):
             parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
             raise UserError(
-                f"TrainStep.frozen names {part!r}, expected parts of the model: {parts}, of these"
+                f"TrainStep.frozen names {part!r}, expected parts of the model: {parts}; or parts "
+                "of these, such as 'encoder/layer_0'."
             )
     prefixes = tuple(f"{part}/" for part in frozen)
     weights = zip(names, model.trainable_variables, strict=True)

@@ -30,15 +30,17 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
     initial_rows: Mapping[str, Any] = {}
     if initial and not (preparation.subwords or preparation.source_subwords):
         logging.info(
-            f"data: with the subwords of {initial.path}, since prepare.subwords is not bound"
+            f"data: with the subwords of {initial.path} (train.init_from), since "
+            "prepare.subwords is not bound"
         )
         preparation, initial_rows = preparation.with_subwords_of(initial.path), initial.sizes()
     model = _with_rows(model, preparation.recipes, initial_rows)
     longest = model.max_length if model.positional_encoding == "learned" else None
     if longest is not None and preparation.max_length > longest:
         raise UserError(
-            f"Transformer.max_length is {longest}, expected at least prepare.max_length, "
-            f"{preparation.max_length}: raise the one, or lower the other."
+            f"Transformer.max_length is {longest}, but the data have sentences of up to "
+            f"{preparation.max_length} subwords: bind at least as many positions, or lower "
+            "prepare.max_length."
         )
     return replace(experiment, model=model, preparation=preparation)
 
@@ -65,6 +67,7 @@ def _with_rows(
             model = replace(model, **{name: max(needed, initial)})
         elif needed > bound:
             raise UserError(
-                f"Transformer.{name} is {bound}, expected {needed} or more, the subwords, or none."
+                f"Transformer.{name} is {bound}, but the subword model has {needed} entries: "
+                "leave it out, or bind at least as many rows."
             )
     return model

@@ -29,7 +29,8 @@ class SummedUpdate:
     ) -> None:
         if type(optimizer).apply is not keras.Optimizer.apply:
             raise UserError(
-                f"{type(optimizer).__name__} overrides `apply`, expected `update_step` alone."
+                f"the optimizer {type(optimizer).__name__} overrides `apply`, expected one that "
+                "defines `update_step` alone."
             )
         # Replaces Keras's own sum over replicas, since it has been taken: no public option does.
         optimizer._all_reduce_sum_gradients = list

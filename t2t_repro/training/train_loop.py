@@ -150,8 +150,9 @@ class TrainLoop:
             raise UserError(
                 f"the loss is {float(result.loss):g} and the gradient's norm "
                 f"{float(result.gradient_norm):g} at step {step} (epoch {before.epoch}, batch "
-                f"{before.batch}): lower the learning rate or bind adam.clip_norm, then start "
-                f"again from {self.checkpoints.newest or 'the beginning'}."
+                f"{before.batch}), expected finite numbers: lower the learning rate or bind "
+                "adam.clip_norm, then start again; the last checkpoint is intact "
+                f"({self.checkpoints.newest or 'none was written yet'})."
             )
         if result.stop_votes:
             # A worker that writes a checkpoint reads this before the next update, others after it.

@@ -188,7 +188,8 @@ class TrainStep:
                 self._try_all(Batch(source, target, np.array(shape.capacity, np.int32)))
             except tf.errors.ResourceExhaustedError as error:
                 raise UserError(
-                    f"a micro-batch of {size} does not fit in memory: raise TrainStep.micro_batches"
+                    f"a micro-batch of the shape {size} does not fit in memory: raise "
+                    "TrainStep.micro_batches, or lower Batches.tokens_per_batch."
                 ) from error
 
     def _try(self, batch: Batch) -> tf.Tensor:

@@ -245,7 +245,7 @@ class TrainingRun:
         is_over = self.settings.schedule.is_over(state)
         if is_over:
             logging.info(
-                f"train: finished already, after step {state.step}; to go on, raise "
+                f"train: finished already, after step {state.step}; to train longer, raise "
                 "TrainingSchedule.steps or TrainingSchedule.patience"
             )
         else:

@@ -165,8 +165,9 @@ class Workers:
             if "Could not start gRPC server" not in str(error):
                 raise
             raise UserError(
-                f"the port of worker {self.index} at {self._addresses[self.index]} is taken (see "
-                "ss -ltnp): end that program, or give all workers other ports in TF_CONFIG."
+                f"the port of worker {self.index} at {self._addresses[self.index]} is taken by "
+                "another program (see ss -ltnp): end it, or give all workers other ports in "
+                "TF_CONFIG."
             ) from error
 
     def _all_gather(self, own: np.ndarray) -> np.ndarray:
@@ -237,8 +238,9 @@ def _of_tf_config() -> Workers:
         return Workers(addresses, addresses.index(jobs[resolver.task_type][resolver.task_id]))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"TF_CONFIG is {os.environ['TF_CONFIG'][:200]!r} ({reason_of(error)[:99]}), expected: "
-            '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}.'
+            f"TF_CONFIG is {os.environ['TF_CONFIG'][:300]!r} ({reason_of(error)[:100]}), expected "
+            'JSON such as {"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": '
+            '"worker", "index": 0}}, with or without one "chief".'
         ) from error
 
 

@@ -1,5 +1,7 @@
 """The Transformer as a whole: who sees what, cached = full decoding, XLA = eager, sizes."""
 
+import dataclasses
+import inspect
 from typing import Any
 
 import gin
@@ -83,6 +85,14 @@ def small_model(variant="paper"):
 
 
 # Shapes, configuration
+
+
+def test_defaults_are_those_that_gin_files_have():
+    fields = {field.name: field for field in dataclasses.fields(TransformerSettings)}
+    arguments = inspect.signature(Transformer).parameters
+    assert fields.keys() == arguments.keys() - {"name", "dtype", "trainable"}
+    for name in fields.keys() - {"vocab_size", "config"}:
+        assert arguments[name].default == fields[name].default
 
 
 def test_sizes_of_layers_come_back():

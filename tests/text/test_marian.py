@@ -100,7 +100,7 @@ def test_language_codes_are_the_symbols_that_there_can_be(made):
     _, target = made[0][0], made[1][0]
     assert target.with_symbols(CODES[:2]) == target.model_path.read_bytes()
     for symbol in (">>pol<<", "<2de>", "\u2581"):
-        with pytest.raises(UserError, match=f"no language code {symbol}, expected one of >>fra"):
+        with pytest.raises(UserError, match=f"no language code {symbol}, .* expected one of >>fra"):
             target.with_symbols([CODES[0], symbol])
 
 

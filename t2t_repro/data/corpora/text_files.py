@@ -122,7 +122,8 @@ def _length(path: Path, columns: int) -> int:
     kinds = (kind for pattern, kind in _FORMATS.items() if re.match(pattern, start, re.I))
     if kind := next(kinds, None):
         raise UserError(
-            f"{path} is {kind}, expected text: a file for each side, or lines with a tab between."
+            f"{path} is {kind}, expected text: convert it to a sentence a line, in a file for each "
+            "side, or to lines of a source, a tab and a target."
         )
     # One byte a line.
     counts = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
@@ -131,7 +132,8 @@ def _length(path: Path, columns: int) -> int:
     if len(unfit) > (len(counts) / 1000 if columns == 1 else 0):
         raise UserError(
             f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} tab-separated columns, expected "
-            f"{columns}: 'a.tsv' has two; ('a.en', 'a.de') are two files without tabs."
+            f"{columns}: 'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are "
+            "two aligned files without tabs; a list has several of them."
         )
     return len(counts)
 

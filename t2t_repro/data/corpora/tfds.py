@@ -86,8 +86,9 @@ class TfdsCorpus:
                 builder.download_and_prepare(download_dir=str(download_dir / "tfds"))
             except Exception as error:  # Of a dozen libraries.
                 raise UserError(
-                    f"TFDS cannot fetch {self.name!r} ({type(error).__name__}: {reason_of(error)})"
-                    f": run tfds build {self.name} elsewhere, and set TFDS_DATA_DIR to its folder."
+                    f"TFDS cannot fetch {self.name!r} ({type(error).__name__}: "
+                    f"{reason_of(error)}), which is not in {builder.data_dir}: run tfds build "
+                    f"{self.name} elsewhere, and set TfdsCorpus.data_dir or TFDS_DATA_DIR."
                 ) from error
         self._prepared_builder()
 
@@ -129,7 +130,8 @@ class TfdsCorpus:
         if not builder.is_prepared():
             raise UserError(
                 f"TFDS's {self.name!r} is not prepared in {builder.data_dir}: set "
-                "TfdsCorpus.data_dir or TFDS_DATA_DIR (after datagen, two JSON files are enough)."
+                "TfdsCorpus.data_dir or TFDS_DATA_DIR to its folder (after datagen, its two JSON "
+                "files are enough)."
             )
         languages, splits = builder.info.features, builder.info.splits
         try:

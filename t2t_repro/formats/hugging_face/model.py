@@ -154,8 +154,9 @@ def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
     pad, eos, *_ = ids.tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         raise UserError(
-            f"{directory / CONFIG} has {count} ids, PAD {config.pad} and EOS {config.eos}, a "
-            f"vocabulary {len(ids)}, {pad} and {eos}: give the files of one model."
+            f"{directory / CONFIG} has {count} ids, pad_token_id = {config.pad} and eos_token_id = "
+            f"{config.eos}, but a vocabulary has {len(ids)} pieces, PAD at {pad} and EOS at {eos}: "
+            "give the files of one model."
         )
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
 
@@ -314,8 +315,8 @@ def position_kind(
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind
     raise UserError(
-        f"{file.path} has {' and '.join(names)}, expected none, or sinusoids as transformers have: "
-        "learned ones cannot be imported."
+        f"{file.path} has {' and '.join(names)} that are not the sinusoids of transformers or "
+        "of Marian, expected these or none: a model with learned ones cannot be imported."
     )
 
 
@@ -346,7 +347,7 @@ def _share_tied(file: WeightsFile, model: Transformer) -> None:
     for table in tables.values():
         if not np.array_equal(table, next(iter(tables.values()))):
             raise UserError(
-                f"{file.path} has different numbers in {' and '.join(tables)}, expected the same, "
-                "or tie_word_embeddings: false in config.json."
+                f"{file.path} has different numbers in {' and '.join(tables)}, expected the same: "
+                "set tie_word_embeddings in config.json to false if they should differ."
             )
     file.arrays.update({name: table for table in tables.values() for name in names})
