@@ -308,7 +308,7 @@ class Translator:
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
         for index in truncated:
             del encoded[index][longest - 1 : -1]
-        log_numbered_lines(first, truncated, f"the {side} is long: cut off after {longest} subwords")
+        log_numbered_lines(first, truncated, f"the {side} is long: cut after {longest} subwords")
         return EncodedSentences(lines, encoded, truncated)
 
     def _encode_prefixes(
