@@ -37,7 +37,9 @@ def sentences(count=2000, seed=0):
 
 def normalized(model, line):
     """The line as SentencePiece's model sees it, which is what its ids decode to."""
-    marked = model._model.normalize(line.translate(WITHOUT_INVISIBLE).replace("\u2581", " "))
+    shorter = line.translate(WITHOUT_INVISIBLE)
+    seen = shorter.strip() if shorter != line else line
+    marked = model._model.normalize(seen.replace("\u2581", " "))
     ends = model.word_marks.at_end
     without_mark = (marked.removesuffix if ends else marked.removeprefix)("\u2581")
     return readable(without_mark.replace("\u2581", " "))
