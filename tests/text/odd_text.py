@@ -35,11 +35,15 @@ def sentences(count=2000, seed=0):
     return [" ".join(generator.choices(WORDS, k=generator.randint(1, 12))) for _ in range(count)]
 
 
+def seen(line):
+    """The line as SentencePiece is given it."""
+    shorter = line.translate(WITHOUT_INVISIBLE)
+    return (shorter.strip() if shorter != line else line).replace("\u2581", " ")
+
+
 def normalized(model, line):
     """The line as SentencePiece's model sees it, which is what its ids decode to."""
-    shorter = line.translate(WITHOUT_INVISIBLE)
-    seen = shorter.strip() if shorter != line else line
-    marked = model._model.normalize(seen.replace("\u2581", " "))
+    marked = model._model.normalize(seen(line))
     ends = model.word_marks.at_end
     without_mark = (marked.removesuffix if ends else marked.removeprefix)("\u2581")
     return readable(without_mark.replace("\u2581", " "))

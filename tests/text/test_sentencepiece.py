@@ -7,18 +7,16 @@ from hypothesis import given
 
 from t2t_repro.errors import UserError
 from t2t_repro.text import sentencepiece as sentencepiece_model
-from t2t_repro.text.characters import WITHOUT_INVISIBLE
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
-from tests.text.odd_text import TAGS, any_text, hypothetical, normalized, sentences
+from tests.text.odd_text import TAGS, any_text, hypothetical, normalized, seen, sentences
 
 
 def assert_as_sentencepiece(model, lines):
     """SentencePiece is given whole lines, and adds a lone mark where nothing is left of one."""
     whole = sentencepiece.SentencePieceProcessor(model_file=str(model.model_path))
-    visible = [line.translate(WITHOUT_INVISIBLE).replace("▁", " ") for line in lines]
-    cleaned = [line.encode("utf-8", errors="replace") for line in visible]
+    cleaned = [seen(line).encode("utf-8", errors="replace") for line in lines]
     expected = [
         [EOS_ID] if whole.id_to_piece(ids[:-1]) == ["▁"] and model.word_marks.at_end else ids
         for ids in whole.encode(cleaned, add_eos=True)
