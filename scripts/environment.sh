@@ -52,10 +52,11 @@ with contextlib.suppress(OSError):
         echo "== installing (TensorFlow is large: some minutes on a slow line)"
         package=.
         if [ "$extra" != base ]; then package=".[$extra]"; fi
-        # pip would compile on one core. A package may have files for other versions of Python.
+        # pip would compile on one core, and what no program of ours imports too. A package may have
+        # files for other versions of Python.
         # At a prompt nothing ends where a command fails.
         python -m pip install --quiet --disable-pip-version-check --no-compile -e "$package" &&
-            { python -m compileall -qq -j 0 .venv/lib || true; } &&
+            { python -m compileall -qq -j 0 -x '/(pip|debugpy|mypyc?|tests)/' .venv/lib || true; } &&
             cp setup.py ".venv/installed-$extra" || { exec 9<&-; return 1; }
     fi
     exec 9<&-

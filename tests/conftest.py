@@ -1,4 +1,4 @@
-"""One TensorFlow process for all tests, with devices enough to try out several replicas."""
+"""What all tests have in common: devices, their order, and nothing left over from others."""
 
 import gc
 import os
@@ -7,13 +7,7 @@ from collections.abc import Iterator
 
 import gin
 import pytest
-import tensorflow as tf
 from hypothesis import settings
-from tensorflow.python.framework import ops
-
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
-)
 
 # What XLA compiles in a test runs a few times: LLVM's optimisation is a third of the time it takes.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
@@ -27,10 +21,25 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
+# By the time they take.
+LONGEST = """
+servable task marian_oracle import train_step transformer litert extending files mixture glossary
+fine_tuning two_processes shortlist one_loss multilingual packing t2t_oracle docs_code keras parsing
+oracle_beam_search client train_loop
+"""
+FIRST = {f"test_{name}.py": number for number, name in enumerate(LONGEST.split())}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepares replicas, but in the process that only deals tests out: importing takes long."""
+    if config.getoption("dist", "no") == "no":
+        import tests.replicas  # noqa: F401
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sorts files: all processes but one would wait for a long file that starts last."""
     tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (not item.get_closest_marker("long"), -tests[item.path]))
+    items.sort(key=lambda item: (FIRST.get(item.path.name, len(FIRST)), -tests[item.path]))
 
 
 def pytest_collection_finish() -> None:
@@ -47,9 +56,21 @@ def no_bindings() -> Iterator[None]:
     gin.clear_config()
 
 
+@pytest.fixture(scope="module")
+def eagerly() -> Iterator[None]:
+    """Runs functions as Python, where each is called a few times: tracing one takes longer."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def no_custom_gradients() -> Iterator[None]:
     """Frees the gradients, with graphs and programs, that TensorFlow registers for good."""
+    from tensorflow.python.framework import ops
+
     yield
     registry = ops.gradient_registry._registry
     if traced := [name for name in registry if name.startswith("CustomGradient-")]:

@@ -21,6 +21,8 @@ from tests.decoding.test_beam_search import TableModel, log_prob_of, random_tabl
 from tests.decoding.test_grammar import Words
 from tests.decoding.test_translator import assert_same
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 SOURCE = ["<pad>", "</s>", "<unk>", "▁a", "a", "b", "▁c", "▁C", "."]
 TARGET = ["<pad>", "</s>", "<unk>", "▁x", "y", "▁z", "▁X"]
 TERMS = "a\tx\nab\txy\nab\tzy\nc c\tx z\nc\tzyy\n"

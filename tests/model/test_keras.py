@@ -178,7 +178,7 @@ def test_export_after_fit(fitted, tmp_path):
 
 def fitted_on_two_replicas():
     """What `fit` tells, and the shape of what `predict` gives."""
-    import tests.conftest  # noqa: F401 (this runs in a process of its own)
+    import tests.replicas  # noqa: F401 (this runs in a process of its own)
 
     with devices(2).scope():
         model = compiled_model()

@@ -14,8 +14,6 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.training_run import train
 from tests.parsing.test_trees import TREEBANK
 
-pytestmark = pytest.mark.long
-
 GIN = f"""
 include 'gin/parsing_wsj.gin'
 TreebankCorpus.folder = '{TREEBANK}'

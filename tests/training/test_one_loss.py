@@ -18,8 +18,6 @@ from tests.commands import said_by
 from tests.token_stores import write_token_store
 from tests.training.tiny import VOCAB, tiny_step
 
-pytestmark = pytest.mark.long
-
 STEPS = 15
 MICRO_BATCHES = 8
 
@@ -80,7 +78,7 @@ def _losses(step, batches, state, last):
 
 if __name__ == "__main__":
     # Eight logical devices in every process.
-    import tests.conftest  # noqa: F401
+    import tests.replicas  # noqa: F401
 
     folder, replicas, last, xla = sys.argv[1:]
     print(json.dumps(_train(Path(folder), int(replicas), bool(xla), int(last))))

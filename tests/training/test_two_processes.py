@@ -14,8 +14,6 @@ import tensorflow as tf
 from tests.commands import said_by
 from tests.training.two_processes import error_in, train, write_experiment
 
-pytestmark = pytest.mark.long
-
 STEPS = 16
 
 

@@ -9,8 +9,6 @@ import tensorflow_text  # noqa: F401 (its operations)
 from tests.whole.extending import examples, write_together
 from tests.whole.runs import made_once
 
-pytestmark = pytest.mark.long
-
 BINDINGS = [
     "TrainingSchedule.log_every = 4",
     "Checkpoints.every_steps = 4",

@@ -9,8 +9,6 @@ from t2t_repro.decoding.loading import load_translator
 from tests.whole.conftest import MIXED_STEPS
 from tests.whole.runs import CYRILLIC
 
-pytestmark = pytest.mark.long
-
 
 def found_in(log, pattern):
     found = re.search(pattern, log)

@@ -15,8 +15,6 @@ from t2t_repro.text.training import SubwordTraining
 from tests.whole.conftest import STEPS
 from tests.whole.runs import CYRILLIC, lines_of, translated
 
-pytestmark = pytest.mark.long
-
 FILES = "source_subwords.model", "target_subwords.model"
 
 

@@ -22,6 +22,8 @@ from tests.commands import outcomes_of  # noqa: E402
 from tests.formats.ctranslate2.directory import FAMILIES, WORDS, set_config, write  # noqa: E402
 from tests.formats.ctranslate2.test_export import SIZES, model_of  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 SOURCES = ["w3 w4 w9", "w20 w21 unheard", "w5 w6 w7"]
 TARGETS = ["w1 w2", "w29 w28 w27 w1 w1", "w12"]
 LIMIT = 12
