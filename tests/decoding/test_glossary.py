@@ -21,8 +21,6 @@ from tests.decoding.test_beam_search import TableModel, log_prob_of, random_tabl
 from tests.decoding.test_grammar import Words
 from tests.decoding.test_translator import assert_same
 
-pytestmark = pytest.mark.usefixtures("eagerly")
-
 SOURCE = ["<pad>", "</s>", "<unk>", "▁a", "a", "b", "▁c", "▁C", "."]
 TARGET = ["<pad>", "</s>", "<unk>", "▁x", "y", "▁z", "▁X"]
 TERMS = "a\tx\nab\txy\nab\tzy\nc c\tx z\nc\tzyy\n"
@@ -72,9 +70,8 @@ def test_a_wide_beam_finds_the_outputs_that_are_best_with_the_bonus(terms, alpha
     cache = (tf.constant(tables), tf.zeros([batch, beam], tf.int32)), state
     keys, gain = tf.range(batch, dtype=tf.int64), grammar.gain(state)
     constraints = DecodingConstraints(keys, None, None, (PAD_ID, UNK_ID), True, 0, gain)
-    search = tf.function(BeamSearch(beam, alpha).search)
     model = GrammaticalModel(TableModel(), grammar, normalized=True)
-    found = search(model, cache, limits, depth, 3, constraints)
+    found = BeamSearch(beam, alpha).search(model, cache, limits, depth, 3, constraints)
     outputs = [*itertools.chain(*(itertools.product("3456", repeat=n) for n in range(depth)))]
     for row, counts in enumerate(COUNTS.values()):
         scores = {}
@@ -133,6 +130,7 @@ def test_terms_count_with_ensembles_prefixes_and_shortlists(make, terms, model):
 CSV = 'location,source,target,fuzzy\n,Red bird,,\n,"red bird","blue river",\n'
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("text", [CSV, "\ufeffred bird\tblue river\r\nit\ta cloud\tnote\r\n"])
 def test_terms_are_read_from_lines_with_tabs_and_from_csv(make, terms, text):
     found = make(BeamSearch(1), terms(text)).translate(LINES[:1])

@@ -82,7 +82,7 @@ def found_by(search, tables, n_best=1):
     state = GRAMMAR.begin(SOURCES[:2], limits, beam)
     cache = (tf.constant(tables), tf.zeros([2, beam], tf.int32)), state
     constraints = DecodingConstraints(tf.range(2, dtype=tf.int64), normalized=True)
-    return tf.function(search.search)(model, cache, limits, 6, n_best, constraints)
+    return search.search(model, cache, limits, 6, n_best, constraints)
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,6 @@ from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 from tests.decoding.test_translator import assert_same
 
-pytestmark = pytest.mark.usefixtures("eagerly")
-
 LINES = ["the red bird sees a tree", "a blue house", "", "the river, the stone and the cloud"]
 FORBIDDEN = (UNK_ID, 8)
 

@@ -189,6 +189,7 @@ def translator(oracle):
     return load_translator(oracle.model_dir, params)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_scores_of_sentences_and_pieces_are_its_scorer_s(oracle, translator):
     found = translator.score(oracle.texts("source"), oracle.texts("reference"))
     expected = [float(line) for line in oracle.lines("expected/reference.scores.txt")]

@@ -24,7 +24,7 @@ def results():
     for kind, neighbourhood in cases:
         keras.utils.set_random_seed(0)
         sizes = LayerConfig(16, 32, 2, dropout=0.0, activation="gelu", decoder_self_attention=kind)
-        model = Transformer(40, 2, sizes, neighbourhood=neighbourhood)
+        model = Transformer(40, 1, sizes, neighbourhood=neighbourhood)
         model.build()
         weights = [weight.value for weight in model.trainable_variables]
         with tf.GradientTape() as tape:
