@@ -2,6 +2,5 @@
 
 import tensorflow as tf
 
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
-)
+devices = [tf.config.LogicalDeviceConfiguration()] * 8
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)

@@ -28,15 +28,14 @@ def test_what_a_position_sees(neighbourhood):
         assert moved.tolist() == [0 <= i - j <= reach for i in range(6)]
 
 
-@pytest.mark.parametrize("normalization", ["post", "pre"])
 @pytest.mark.parametrize(
-    ("kind", "options", "masks", "count"),
+    ("kind", "normalization", "options", "masks", "count"),
     [
-        (DecoderLayer, {}, {"attention_mask": CAUSAL}, 1),
-        (Decoder, {"num_layers": 2, "neighbourhood": 4}, {}, 2),
+        (DecoderLayer, "post", {}, {"attention_mask": CAUSAL}, 1),
+        (Decoder, "pre", {"num_layers": 2, "neighbourhood": 4}, {}, 2),
     ],
 )
-def test_decoder_as_a_layer(kind, options, masks, count, normalization):
-    weights = count * LAYER + (NORM if kind is Decoder and normalization == "pre" else 0)
+def test_decoder_as_a_layer(kind, normalization, options, masks, count):
+    weights = count * LAYER + (NORM if kind is Decoder else 0)
     config, masks = options | {"config": sizes(normalization)}, masks | {"source_mask": MASK}
     run_layer_test(kind, config, (TARGET, X), TARGET.shape, weights, masks)

@@ -63,13 +63,11 @@ def test_encoder_against_numpy(normalization, neighbourhood):
         np.testing.assert_allclose(output[b][:length], x, atol=2e-5)
 
 
-@pytest.mark.parametrize("normalization", ["post", "pre"])
 @pytest.mark.parametrize(
-    ("kind", "options", "count"),
-    [(EncoderLayer, {}, 1), (Encoder, {"num_layers": 2, "neighbourhood": 3}, 2)],
+    ("kind", "normalization", "options", "count"),
+    [(EncoderLayer, "post", {}, 1), (Encoder, "pre", {"num_layers": 2, "neighbourhood": 3}, 2)],
 )
-def test_encoder_as_a_layer(kind, options, count, normalization):
-    weights = count * (ATTENTION + FEED_FORWARD + 2 * NORM)
-    weights += NORM if kind is Encoder and normalization == "pre" else 0
+def test_encoder_as_a_layer(kind, normalization, options, count):
+    weights = count * (ATTENTION + FEED_FORWARD + 2 * NORM) + (NORM if kind is Encoder else 0)
     config = options | {"config": sizes(normalization)}
     run_layer_test(kind, config, (X,), X.shape, weights, {"attention_mask": MASK})
