@@ -30,7 +30,7 @@ def main() -> None:
 
 def _measure_case(arguments: argparse.Namespace, size: str, dtype: str, beam: int) -> None:
     sources = load_sources(arguments.work, size, arguments.batches)
-    count = sum(map(len, sources))
+    count = len(sources) if arguments.alone else sum(map(len, sources))
     print(f"decoding {size} {dtype} beam {beam}: {count} sentences a round", flush=True)
     options = ["--task=decoding", f"--size={size}", f"--beam={beam}"]
     options += [f"--batches={arguments.batches}"] * bool(arguments.batches)

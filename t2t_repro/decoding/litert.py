@@ -63,17 +63,17 @@ class LiteRTTranslator:
             config = read_json(directory / CONFIG)
             if config.get("version") != VERSION:
                 raise ValueError(f"its version is {config.get('version')}, not {VERSION}")
+            self.beam_size, self.trained_length = config["beam_size"], config["trained_length"]
+            self._longest, self._codes = config["max_source_length"], config["codes"]
             # All share these bytes; each would map the file for itself.
             model, cores = self.path.read_bytes(), usable_cores()
             loaded = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
             runners = [one.get_signature_runner() for one in loaded]
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError) as error:
             received = f"{directory} is not usable ({reason_of(error)})"
             raise UserError(f"{received}: export the model again.") from error
         self.subwords = open_pair(directory)
         self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
-        self.beam_size, self.trained_length = config["beam_size"], config["trained_length"]
-        self._longest, self._codes = config["max_source_length"], config["codes"]
         lists = directory / SHORTLIST
         self._shortlist = ShortlistFile.read(lists) if lists.exists() else None
         never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}

@@ -61,7 +61,7 @@ def write_litert_model(
     settings = translator.settings
     supported = {
         "Translator.search": (type(settings.search).__name__, [one.__name__ for one in _STEPS]),
-        "Translator.grammar": (settings.grammar, [None]),
+        "Translator.grammar": (getattr(settings.grammar, "__name__", None), [None]),
         "Transformer.neighbourhood": (translator.model.neighbourhood, [None]),
     }
     check_supported("LiteRT", supported)
