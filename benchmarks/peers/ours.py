@@ -93,7 +93,7 @@ def decoder_on_any_cores(
     text = (arguments.work / sources_file(arguments.size)).with_suffix(".txt")
     lines = text.read_text("utf-8").splitlines()
     if variant == "litert":
-        return _with_litert(translator, dtype, lines)
+        return _with_litert(translator, subwords, dtype, lines)
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
     def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
@@ -131,25 +131,24 @@ def _served(
 
 
 def _with_litert(
-    translator: Translator, weights: str, lines: Sequence[str]
+    translator: Translator, recorder: "_Recorder", weights: str, lines: Sequence[str]
 ) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
     """Translates lines as `translate --litert` does; the file ends every translation."""
     settings = TranslatorSettings(BeamSearch(translator.beam_size))
-    recorder = translator.subwords
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "exported"
         write_litert_model(translator.with_settings(settings), weights, OUTPUT_TOKENS, directory)
         # What is read may be longer than what is written.
         write_json(directory / CONFIG, read_json(directory / CONFIG) | {"max_source_length": 1024})
         engine = LiteRTTranslator(directory)
-    engine.subwords = recorder
+    engine.subwords = shared(recorder)
 
     def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
-        recorder.target.seen.clear()
+        recorder.seen.clear()
         asked, at_once = _lines_of(sources, lines), len(sources[0])
         for batch in [[line] for line in asked] if at_once == 1 else [asked]:
             engine.translate(batch)
-        yield from recorder.target.seen
+        yield from recorder.seen
 
     return decode
 

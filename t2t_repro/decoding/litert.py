@@ -69,7 +69,7 @@ class LiteRTTranslator:
             model, cores = self.path.read_bytes(), usable_cores()
             loaded = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
             runners = [one.get_signature_runner() for one in loaded]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
             received = f"{directory} is not usable ({reason_of(error)})"
             raise UserError(f"{received}: export the model again.") from error
         self.subwords = open_pair(directory)
@@ -126,7 +126,7 @@ class LiteRTTranslator:
             found = run(**given)
         finally:
             self._idle.put(run)
-        ids, scores = found["ids"][:, :n_best, self._codes :], found["scores"][:, :n_best]
-        for line, *of_line in zip(lines, ids, scores, strict=True):
-            some = decoded(*of_line, self.subwords.target.decode)
+        of_lines = found["ids"][:, :n_best, self._codes :], found["scores"][:, :n_best]
+        for line, its_ids, scores in zip(lines, *of_lines, strict=True):
+            some = decoded(its_ids, scores, self.subwords.target.decode)
             yield [one._replace(truncated=len(line) > end + 1) for one in some]

@@ -48,7 +48,7 @@ class Translation(NamedTuple):
 
 
 def decoded(
-    ids: NDArray[np.int32], scores: NDArray[np.float32], decode: Callable[[NDArray], str]
+    ids: NDArray[np.int32], scores: NDArray[np.float32], decode: Callable[[Any], str]
 ) -> list[Translation]:
     """Decodes the hypotheses of a sentence: ids [n_best, max_steps], scores [n_best].
 

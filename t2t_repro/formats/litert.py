@@ -55,7 +55,7 @@ def write_litert_model(
         export_dir: the directory to make.
 
     Raises:
-        UserError: LiteRT cannot express the model or its search.
+        UserError: LiteRT cannot express the model or its search, or a weight is not a number.
         OSError: the directory is not empty, or cannot be written.
     """
     settings = translator.settings
@@ -138,6 +138,8 @@ class SearchInOneFile:
         self._rows = {one: self._rows_of(one) for one in embeddings}
 
     def _stored(self, value: NDArray | tf.Tensor) -> tf.Variable:
+        if not np.isfinite(value).all():
+            raise UserError("a weight is not a number: give another --checkpoint.")
         self.weights.all.append(tf.Variable(value, trainable=False))
         return self.weights.all[-1]
 

@@ -150,6 +150,7 @@ def test_long_sources_and_translations_are_cut_with_a_warning(directory, caplog)
     ("name", "content", "message"),
     [
         (CONFIG, b'{"version": 0}', "version is 0"),
+        (CONFIG, b'{"version": 2}', "not usable"),
         (CONFIG, None, "not usable"),
         (MODEL, b"no model", "not usable"),
         ("subwords.model", None, "no subword model"),
@@ -170,7 +171,11 @@ def test_what_the_file_cannot_hold_is_refused_by_name(subwords, tmp_path):
     sampled = translator.with_settings(replace(translator.settings, search=Sampling()))
     near = random_model(subwords, neighbourhood=4)
     restricted = Translator([near], translator.subwords, translator.settings)
-    for other, name in ((sampled, r"Translator\.search"), (restricted, "neighbourhood")):
+    damaged = random_model(subwords)
+    damaged.embedding.table.assign(damaged.embedding.table * np.nan)
+    broken = Translator([damaged], translator.subwords, translator.settings)
+    cases = (sampled, r"Translator\.search"), (restricted, "neighbourhood"), (broken, "a number")
+    for other, name in cases:
         with pytest.raises(UserError, match=name):
             write_litert_model(other, "int8", 24, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
