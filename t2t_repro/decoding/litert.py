@@ -78,8 +78,8 @@ class LiteRTTranslator:
         self._shortlist = ShortlistFile.read(lists) if lists.exists() else None
         never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
         self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-        # Tens of lines together: with more, each takes as long. A shortlist is a sentence's own.
-        self._tokens = 1 if self._shortlist else 1024 // self.beam_size
+        # Some 16 hypotheses together: more take longer each. A shortlist is a sentence's own.
+        self._tokens = 1 if self._shortlist else 256 // self.beam_size
         self._idle: LifoQueue[Any] = LifoQueue()
         for one in runners:
             self._idle.put(one)
