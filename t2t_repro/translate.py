@@ -135,7 +135,7 @@ def cli() -> None:
     shared.define_path("output", "A text file; standard output by default.")
     shared.define_path("alignments", "A file for the word alignments, in Pharaoh's format.")
     flags.DEFINE_string("tag", None, "The model's code of a target language, for --file: >>deu<<.")
-    flags.DEFINE_integer("n_best", 1, "Translations of each line.")
+    flags.DEFINE_integer("n_best", 1, "Translations of each line.", 1)
     flags.DEFINE_bool("scores", False, "With line number and score, by tabs; marked if cut off.")
     run(main)
 

@@ -111,7 +111,7 @@ def check_alone(flag: str, *others: str) -> None:
     """
     known = [name for name in others if name in FLAGS]
     if given := [f"--{name}" for name in known if FLAGS[name].value != FLAGS[name].default]:
-        raise UserError(f"--{flag} with {', '.join(given)}: expected --{flag} without.")
+        raise UserError(f"{', '.join(given)} and --{flag}: expected the one or the other.")
 
 
 def is_litert() -> bool:

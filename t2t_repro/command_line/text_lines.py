@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, zip_longest
+from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -298,7 +299,7 @@ def count_lines(inputs: Mapping[str, str | None]) -> int | None:
     counts = {
         named_input(path, flag): sum(1 for _ in stream_input(path, flag))
         for flag, path in inputs.items()
-        if file_path(path) and (os.path.isfile(str(path)) or not os.path.exists(str(path)))
+        if (name := file_path(path)) and (isdir(name) or isfile(name) or not exists(name))
     }
     check_line_counts(counts)
     return next(iter(counts.values()), None)

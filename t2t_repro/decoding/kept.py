@@ -41,7 +41,7 @@ _KINDS = (
     # Signs, but not those that end a sentence
     rf"[<[][%?][^<>[]*?[%?][>\]]|(?<![.!?。！？…{_SIGNS}\u200d\ufe0f])[{_SIGNS}][{_SIGNS}\u200d\ufe0f]*+",
     # \n; --option, -o; a/b.c; /a/b, ~/a, ../a, C:\a, \\a\b, where names may have blanks before \
-    r"(?-i:(?<=[\w.!?,;])\\[nrt]|\\[nrt](?![a-z]))",
+    r"(?-i:(?<=[\w.!?,;>)\]}])\\[nrt]|\\[nrt](?![a-z]))",
     rf"{_START}(?:--[a-z][\w-]*\w(?:=[\w./:@+-]*\w)?|-(?-i:[a-z])(?![\w-]))",
     r"(?<![\w/.@-])(?:[\w.-]++/)++[\w-]++(?:\.[\w-]++)+",
     rf"(?:{_START}|(?<=:))(?:~|\.\.?|[a-z]:|\\)?"

@@ -65,7 +65,9 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
             found[number] = (*found[number][:2], tag)
         else:
             found.append((unclosed[-1], tag, tag))
-            if not tag[0].endswith("/>") and not EMPTY.fullmatch(tag[1]):
+            # HTML's own has attributes.
+            is_empty = EMPTY.fullmatch(tag[1]) and tag[0] != "<link>"
+            if not tag[0].endswith("/>") and not is_empty:
                 unclosed.append(len(found) - 1)
     return found if len(unclosed) == 1 and len(found) < _MOST else []
 

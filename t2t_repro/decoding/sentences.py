@@ -133,7 +133,7 @@ def _gaps(text: str) -> list[re.Match[str]]:
 
 
 def _is_bad(found: Translation, text: str) -> bool:
-    """Tells whether a translation was truncated, cycles, or has half of a long text at most."""
+    """Tells whether a translation was truncated, cycles, or has lost half of a long text."""
     letters, own = length_in_letters(found.text), length_in_letters(text)
     is_short = own > 60 and 0 < 2 * letters < own
     return found.truncated or is_short or without_cycles(found.text, text) != found.text

@@ -60,7 +60,10 @@ def test_nothing_is_lost(line, language):
             "It is ASP.NET, foo.Bar or a?Id=3. Yes",
             ["It is ASP.NET, foo.Bar or a?Id=3.", "Yes"],
         ),
-        ("en", "*Yes.* So.\u202c Go", ["*Yes.*", "So.\u202c", "Go"]),
+        ("en", "*Yes.* So.\u202c Go.😀 No", ["*Yes.*", "So.\u202c", "Go.😀", "No"]),
+        ("cs", "Dne 5. října přišel. Ano.", ["Dne 5. října přišel.", "Ano."]),
+        ("nl", "Mevr. de Vries komt. Ja.", ["Mevr. de Vries komt.", "Ja."]),
+        ("ja", "３．５です。はい。", ["３．５です。", "はい。"]),
     ],
 )
 def test_sentences_change_and_white_space_stays(language, line, sentences):
@@ -92,6 +95,7 @@ def test_the_numbers_of_a_list_are_in_front_of_sentences():
         ("1. A tree.", ["A tree."]),
         ("*A tree.* 😊", ["A tree."]),
         ("<i>A tree.</i> (2) Go\u202c", ["A tree.", "Go"]),
+        ("&nbsp;A tree.\\n", ["A tree."]),
         ("--- 00:14.167 --> 00:16.083 🌷🌷 123. %s", []),
         ("# The <b>tree</b>!", ["The <b>tree</b>!"]),
         ("See {a} (www.x.org). www.y.org", ["See {a} (www.x.org)."]),
@@ -109,6 +113,15 @@ def test_a_model_gets_sentences_without_marks(line, asked):
 
     (row,) = translate_sentences([line], "en", copy)
     assert (row.text, received) == (line.removeprefix("\ufeff>>de<<"), asked)
+
+
+def test_a_long_text_of_whose_translation_half_is_lost_is_halved():
+    def forgetful(texts):
+        return [Translation(text[:45].upper(), -1.0) for text in texts]
+
+    line = "The red bird sees a tree and the blue house sees it " * 4
+    (row,) = translate_sentences([line], "en", forgetful)
+    assert len(line) > len(row.text) > len(line) / 2
 
 
 def test_what_is_too_long_is_split_at_white_space_only():
@@ -146,8 +159,11 @@ KEPT = [
         "https://x.org/a_(b)?c=1#d WWW.x.de/ ann.b+1@x-y.org [X12X] {name} {0:.2f} {user.name} %s "
         "{name!r} %(n)s %1$s %.2f %i %ld %5d %-10s %@ {{count}} ${name} %{n} $t(key.path) $1 @paul "
         "__count__ :amount :smile: <ph/> </i> <0> <big> --option -o /etc/fstab ~/x.conf C:\\dir\\x "
-        "docs/a.md &amp; <sup>",
+        "docs/a.md &amp; <sup> #tag @:a.b @.lower:key @:(key) @:{key} $HOME$ %1% me@x:~/a$ a.Bar() "
+        "``x`` ](a.md) \\n \\u2068 <?x?> 😀 → \u2068",
     ),
+    "<%= a %>",
+    "%(a b)s",
     "{{ a b }}",
     '<x id="1"/>',
     "{n, plural, one {# page} other {pages}}",
@@ -200,6 +216,12 @@ def test_any_model_keeps_as_often_as_the_line(parts, random):
     [
         ("See %s. Go.", {"See %s.": "%s %s", "See": "Hi %s", "Go.": "Oh."}, "Hi %s. Oh."),
         ("Go.", {"Go.": "%s"}, "Go."),
+        ("Go, %s!", {"Go, %s!": "Geh", "Go": "Geh,"}, "Geh, %s!"),
+        (
+            "Do <link>Go</link>\\nto",
+            {"Do <link>Go</link>\\nto": "x", "Do": "Tu", "Go": "Geh", "to": "zu"},
+            "Tu <link>Geh</link>\\nzu",
+        ),
         # With the text beside it, a translation is another placeholder.
         (">>de<< Pay{a}.", {">>de<< Pay{a}.": "Hi.", ">>de<< Pay": "$"}, "Pay{a}."),
         ("Add…", {"Add…": "Neu..."}, "Neu…"),

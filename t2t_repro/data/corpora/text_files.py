@@ -97,10 +97,10 @@ class TextFilesCorpus:
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
     """Returns for each entry one path (columns) or two (aligned)."""
     parsed = []
-    for entry in value if isinstance(value, list) else [value]:
+    for entry in (value or [()]) if isinstance(value, list) else [value]:
         names = (entry,) if isinstance(entry, str) else entry
         are_different = len({*map(realpath, names)}) == len(names)
-        if len(names) > 2 or not are_different:
+        if len(names) not in (1, 2) or not are_different:
             raise UserError(
                 f"TextFilesCorpus.{split} is {entry!r}, expected a pair of different files "
                 "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"

@@ -105,7 +105,7 @@ def test_damaged_files_are_named(tmp_path, dev, suffix):
         TextFilesCorpus(str(path), dev).prepare(tmp_path)
 
 
-@pytest.mark.parametrize("value", [5, ("a.en", "a.de", "a.fr"), [("a.en", 3)]])
+@pytest.mark.parametrize("value", [5, [], ("a.en", "a.de", "a.fr"), [("a.en", 3)]])
 def test_values_of_another_form_are_refused_at_once(value):
     with pytest.raises(UserError, match=r"TextFilesCorpus\.train"):
         TextFilesCorpus(value, "dev.tsv")
