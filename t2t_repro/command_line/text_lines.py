@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, zip_longest
-from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -299,7 +298,7 @@ def count_lines(inputs: Mapping[str, str | None]) -> int | None:
     counts = {
         named_input(path, flag): sum(1 for _ in stream_input(path, flag))
         for flag, path in inputs.items()
-        if (name := file_path(path)) and (isdir(name) or isfile(name) or not exists(name))
+        if (name := file_path(path)) and not (Path(name).is_fifo() or Path(name).is_char_device())
     }
     check_line_counts(counts)
     return next(iter(counts.values()), None)

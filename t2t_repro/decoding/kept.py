@@ -52,9 +52,7 @@ KEPT = re.compile("|".join(_KINDS), re.IGNORECASE | re.ASCII)
 _INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
 WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 # A quick look: ordinary sentences have none of these.
-_HINT = re.compile(
-    rf"(?ia)[%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|\[[X%?]|__|\.[a-z(]|\(\)|\]\(|-(?<!\w-)[a-z-]"
-)
+_HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z(]|\(\)|-(?<!\w-)[a-z-]")
 
 
 def masked(text: str, filler: str = "X") -> str:

@@ -66,8 +66,7 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
         else:
             found.append((unclosed[-1], tag, tag))
             # HTML's own has attributes.
-            is_empty = EMPTY.fullmatch(tag[1]) and tag[0] != "<link>"
-            if not tag[0].endswith("/>") and not is_empty:
+            if not tag[0].endswith("/>") and (tag[0] == "<link>" or not EMPTY.fullmatch(tag[1])):
                 unclosed.append(len(found) - 1)
     return found if len(unclosed) == 1 and len(found) < _MOST else []
 

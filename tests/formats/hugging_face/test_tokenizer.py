@@ -52,7 +52,9 @@ def test_what_changes_ids_is_refused_by_name(tmp_path, config, named):
         read_marian_text(folder)
 
 
-@pytest.mark.parametrize(("name", "content"), [("vocab.json", "[]"), ("source.spm", None)])
+@pytest.mark.parametrize(
+    ("name", "content"), [("vocab.json", "[]"), ("source.spm", None), ("target.spm", "<html>")]
+)
 def test_a_damaged_or_missing_file_is_named(tmp_path, name, content):
     folder = write_marian_text(tmp_path / "theirs")
     (folder / name).unlink()
