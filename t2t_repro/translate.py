@@ -84,13 +84,11 @@ def _translate_file(path: Path) -> None:
 
     def write(found: Iterable[str], output: str | None) -> None:
         edits = [*fill(path, content, dict(zip(lines, found, strict=True)).__getitem__)]
-        whole = filled(content, chain.from_iterable(edits)).encode(encoding)
-        write_whole(Path(FLAGS.output), whole)
+        write_whole(Path(FLAGS.output), filled(content, chain(*edits)).encode(encoding))
         left = edits.count([])
         logging.info(f"{output}: {units - left} filled, {left} left: the model broke them")
 
-    starts = range(0, len(lines), _UNITS)
-    blocks = (Block(start + 1, {"input": lines[start : start + _UNITS]}) for start in starts)
+    blocks = (Block(n + 1, {"input": lines[n : n + _UNITS]}) for n in range(0, len(lines), _UNITS))
     outputs, total = {"output": FLAGS.output}, len(lines)
     text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total, write)
 

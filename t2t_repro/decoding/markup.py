@@ -108,8 +108,11 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
         if not plain[start:end].strip():
             later = [(low, n) for n, (low, _) in enumerate(aligned) if low >= start]
             place = words[min(later)[1]][0] if later else len(target.rstrip(" .!?:"))
+            # Codes that end something are empty, too: they touch the word before.
+            is_end = later and closing[3] and plain[start - 1 : start].strip() and place
+            place = len(target[:place].rstrip()) if is_end else place
             for tag in {opening, closing}:
-                both = tag[0] + tag[3] if later else (tag[2] or "") + tag[0]
+                both = tag[0] + tag[3] * (not is_end) if later else (tag[2] or "") + tag[0]
                 tags.append((place, (1, tag.start()), both))
             continue
         own = [n for n, (low, high) in enumerate(aligned) if low < end and high > start]

@@ -74,8 +74,7 @@ class Direction(NamedTuple):
         # Words that are too long stay.
         log_cut([line._replace(truncated=False) for line in ranks[0]])
         rows = zip(source, zip(*ranks, strict=True), strict=True)
-        texts = [[with_key(text, line.text) or line.text for line in row] for text, row in rows]
-        return {"translations": texts}
+        return {"translations": [[with_key(q, x.text) or x.text for x in row] for q, row in rows]}
 
 
 def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
