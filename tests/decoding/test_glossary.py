@@ -140,7 +140,7 @@ def test_terms_are_read_from_lines_with_tabs_and_from_csv(make, terms, text):
 NO_TERMS = ["", "bird", "bird\t", "\tbird", "a\ta\n\nbird\n", CSV[:28], "a\t" + "a " * 21]
 
 
-@pytest.mark.parametrize("text", NO_TERMS)
+@pytest.mark.parametrize("text", [*NO_TERMS, "a\t🦄", "🦄\ta"])
 def test_what_is_no_term_is_a_mistake(make, terms, text):
     with pytest.raises(UserError, match=r"terms\.tsv"):
         make(BeamSearch(1), terms(text))

@@ -67,6 +67,7 @@ def test_any_translation_and_alignment_keeps_well_formed_text(kind):
         ("<b>Note:</b> (<i>it</i>) is", "<b>Nota:0:</b> so:2 (<i>es:1</i>)"),
         ("a <b>b c</b> d", "v:1 w:0 u:0 <b>x:1 y:3 z:2</b> d:3"),
         ("Use <wbr/> in <br>it!", "<wbr/> In:1 <br>es:2 nimm:0!"),
+        ("Use <x/>the file<x/> in it!", "<x/>Die:1 Datei:2<x/> in:3 ihm:4 nimm:0!"),
         ("Use it <wbr/>!", "Es:1 nimm:0 <wbr/>!"),
         ("Use <br/><b><wbr/>it</b>!", "<br/><b><wbr/>Es:1</b> nimm:0!"),
         ("Use <x/> for <i></i>it!", "<x/> Für:1 <i></i>es:2 nimm:0!"),

@@ -101,6 +101,7 @@ def test_the_numbers_of_a_list_are_in_front_of_sentences():
         ("See {a} (www.x.org). www.y.org", ["See {a} (www.x.org)."]),
         ('", or press & (', ["or press"]),
         ('– " « Yes », he', ['" « Yes », he']),
+        ("<20> A tree.", ["A tree."]),
         ("\ufeff>>de<<\nA tree. A cat.", [">>de<<\nA tree.", ">>de<<\nA cat."]),
     ],
 )

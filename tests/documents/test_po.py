@@ -4,7 +4,9 @@ import re
 
 import pytest
 
+from t2t_repro.decoding.search import Translation
 from t2t_repro.documents import po
+from t2t_repro.documents.edits import read_text, sound_text
 from t2t_repro.errors import UserError
 from tests.documents.filling import both, fill_all, translated
 
@@ -35,6 +37,10 @@ DONE = (
         '«→#, fuzzy\n»msgid "Save _tree"\nmsgstr "«→_Savä éöää»"\n',
         '«→#, fuzzy\n»msgid "S&ave"\nmsgstr "«→&Savä»"\n',
         '«→#, fuzzy\n»msgid "AT&T a_b"\nmsgstr "«→AT&T a_b»"\n',
+        # Blanks and blank lines, bytes of UTF-8, and a name.
+        '«→#, fuzzy\n»  msgid "t" "r"\n\n"ee"\n\n  msgstr "«→éöää»"\n',
+        '«→#, fuzzy\n»msgid "\\303\\274\\x74"\nmsgstr "«→üé»"\n',
+        '«→#, fuzzy\n»msgid "<b>%.2f Mb</b>"\nmsgstr "«→<b>%.2f Mb</b>»"\n',
     ],
 )
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -76,3 +82,24 @@ def test_a_line_that_is_not_po_s_is_named(tmp_path, text, line):
 def test_a_rule_of_plural_forms_that_is_not_c_s_is_an_error(tmp_path):
     with pytest.raises(UserError, match="nplurals=3"):
         fill_all(po.fill, re.sub("n%10==1", "n=>", HEADER), tmp_path)
+
+
+ONE_IS_ALONE, ONE_IS_MANY = "3; plural=n==1 ? 0 : n<5 ? 1 : 2;", "2; plural=n%10!=1 || n%100==11;"
+
+
+@pytest.mark.parametrize(
+    ("rule", "forms"), [("1; plural=0;", "D"), (ONE_IS_ALONE, "ODD"), (ONE_IS_MANY, "DD")]
+)
+def test_one_has_a_form_without_its_number_where_few_others_have_it(tmp_path, rule, forms):
+    text = re.sub("=3.*;", f"={rule}", HEADER) + 'msgid "O"\nmsgid_plural "D %d"\nmsgstr[0] ""\n'
+    new, _ = fill_all(po.fill, text, tmp_path, translate=lambda source: source)
+    assert "".join(re.findall(r'msgstr\[\d\] "(.)', new)) == forms
+
+
+def test_the_encoding_is_that_of_the_header_and_what_it_lacks_stays(tmp_path):
+    (tmp_path / "a.po").write_bytes(b"# \n" * 3000 + HEADER.replace("UTF-8", "cp1251").encode())
+    _, encoding = read_text(tmp_path / "a.po")
+    found = [sound_text("a", Translation(text, 0.0), encoding) for text in ("дом", "é")]
+    assert found == ["дом", ""]
+    (tmp_path / "a.xlf").write_text("<x><source>charset=cp1251 é</source></x>", encoding="utf-8")
+    assert read_text(tmp_path / "a.xlf")[1] == "utf-8"

@@ -9,6 +9,17 @@ from tests.documents.filling import both, fill_all
 OLD = '<xliff version="1.2"><!-- <trans-unit><source>t</source></trans-unit> -->\n{}\n</xliff>'
 NEW = '<xliff version="2.0"><file><unit id="1">\n{}\n</unit></file></xliff>'
 TARGET = '<target state="needs-review-translation">'
+MANY = """<group translate="no"><group/><trans-unit><source>tree</source></trans-unit>
+<trans-unit translate="yes"><source>tree</source>«→TARGETéöää</target>»</trans-unit></group>
+<trans-unit><note>tree</note><source><![CDATA[tree <b>&]]></source>«→
+TARGETéöää &lt;b&gt;&amp;</target>»<alt-trans><target/></alt-trans></trans-unit>
+<trans-unit><source>tree</source><!-- t --><target><![CDATA[B]]></target></trans-unit>
+<trans-unit><source>t</source><seg-source><mrk mid="0">tree</mrk></seg-source><note/>
+«<target><mrk mid="0"/>→TARGET<mrk mid="0">éöää</mrk>»</target></trans-unit>
+<trans-unit><source>t <mrk mtype="protected">t</mrk> <x id="&lt;a>"/></source>«→
+TARGETé <mrk mtype="protected">t</mrk> <x id="&lt;a>"/></target>»</trans-unit><trans-unit>
+<source>t</source><target state="ne«w">t→eds-review-translation">é»</target></trans-unit>
+<trans-unit><source>B</source><target state="needs-review-translation">B</target></trans-unit>"""
 
 
 @pytest.mark.parametrize(
@@ -36,7 +47,7 @@ TARGET = '<target state="needs-review-translation">'
             '<pc id="1">t</pc></source>«→<target>éöää <pc id="1">é</pc></target>»</segment>',
         ),
         (NEW, '<segment state="final"><source>tree</source><target>B</target></segment>'),
-        (OLD, '<trans-unit translate="no"><source>tree</source></trans-unit>'),
+        (OLD, MANY.replace("→\n", "→").replace("TARGET", TARGET)),
         (
             OLD,
             "<trans-unit><source>tree</source><target>B</target><alt-trans><source>t</source>"

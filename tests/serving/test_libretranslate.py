@@ -79,6 +79,11 @@ def test_the_tag_stands_before_every_sentence(server, translator):
     assert translated(server, "A tree. The bird.", source="de", target="en") == expected
 
 
+def test_the_mark_of_a_shortcut_key_is_not_translated(server, translator):
+    (plain,) = in_sentences(translator, "The tree")
+    assert translated(server, "T_he tree").replace("_", "", 1) == plain
+
+
 def test_a_word_that_is_too_long_stays(server, translator):
     word = "x" * 1000
     (house,) = in_sentences(translator, "a blue house")

@@ -1,5 +1,6 @@
 """Corpora from translators' files: which entries are pairs, and which text of them."""
 
+import gzip
 import tracemalloc
 
 import pytest
@@ -53,7 +54,7 @@ XLIFF = """<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-lan
 <alt-trans><target>x</target></alt-trans></trans-unit>
 <trans-unit><source>a</source><target state="needs-review-translation">b</target></trans-unit>
 <trans-unit approved="no"><source>a</source><target>b</target></trans-unit>
-<trans-unit><source>a</source><target/></trans-unit><trans-unit><source>a</source></trans-unit>
+<trans-unit><target/><source>a</source></trans-unit><trans-unit><source>a</source></trans-unit>
 </group></body></file></xliff>"""
 XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="{}">
 <file><unit><segment><source>One <pc><ph/>tree</pc></source><target>Ein Baum</target></segment>
@@ -64,7 +65,7 @@ XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" t
     ("name", "text", "pairs", "skipped"),
     [
         (
-            "a.po",
+            "a.PO",
             PO,
             [
                 ("Save %s", "%s speichern"),
@@ -102,6 +103,12 @@ def test_other_languages_make_no_pairs(tmp_path):
         TranslationMemoryCorpus(train=path).prepare(tmp_path)
     with pytest.raises(UserError, match="no file"):
         TranslationMemoryCorpus(train=[path, str(tmp_path / "*.po")]).prepare(tmp_path)
+
+
+def test_a_broken_archive_is_named(tmp_path):
+    path = write(tmp_path / "a.tmx.gz", gzip.compress(TMX.encode())[:-9])
+    with pytest.raises(UserError, match="not a whole compressed file"):
+        TranslationMemoryCorpus(train=path).prepare(tmp_path)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
