@@ -43,6 +43,8 @@ def main() -> None:
     if FLAGS.file:
         shared.check_alone("file", "input", "n_best", "scores", "alignments", "prefix")
         FLAGS["split_sentences"].value = True
+    elif FLAGS.tag:
+        raise UserError("--tag without --file: write the tag in front of each line.")
     shared.split_language()
     shared.is_litert()
     for flag in ("output", "alignments"):

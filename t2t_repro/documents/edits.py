@@ -50,8 +50,7 @@ def read_text(path: Path) -> tuple[str, str]:
         return content.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        reason = f"{reason_of(error)}; expected a file in {encoding}"
-        raise UserError(f"cannot read {path}, line {line}: {reason}.") from error
+        raise UserError(f"{path}, line {line}: {reason_of(error)}; expected {encoding}.") from error
 
 
 def filled(text: str, edits: Iterable[Edit]) -> str:

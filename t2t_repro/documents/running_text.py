@@ -10,8 +10,7 @@ from t2t_repro.documents.html import html_of, split_html
 
 # The lines of a cue without its number and times. One with a dash in front is another speaker's.
 _HEAD = r"\ufeff?[ \t]*\d+\s*\n.*-->|.*-->"
-_DASH = r"[ \t]*(?:<[^<>]*>|\{[^{}]*\})*[-–—]"
-_SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_DASH}|{_HEAD}).*\S)*")
+_SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?![ \t]*(?:<[^>]*>)*[-–—]|{_HEAD}).*\S)*")
 
 
 def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
