@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.batch_shapes import (
-    BatchShape,
-    assign_shapes,
-    capacity_needed,
-    choose_shapes,
-    group_by_length,
-)
+from t2t_repro.data import batch_shapes
+from t2t_repro.data.batch_shapes import BatchShape, assign_shapes, capacity_needed, choose_shapes
 from t2t_repro.data.epoch_plan import epoch_plan
 from tests.data.test_epoch_plan import check_epoch, corpus
 
@@ -98,5 +93,5 @@ def test_the_fullest_micro_batch_determines_the_capacity():
 
 
 def test_sentences_of_similar_length_are_a_group():
-    groups = group_by_length([3, 0, 1, 9, 3, 1], tokens_per_batch=6)
+    groups = batch_shapes.group_by_length([3, 0, 1, 9, 3, 1], tokens_per_batch=6)
     assert [group.tolist() for group in groups] == [[2, 5], [0, 4], [3]]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.encoder import Encoder, EncoderLayer
-from t2t_repro.model.masks import apply_mask, padding_mask, window_of
+from t2t_repro.model.masks import apply_mask, causal_mask, padding_mask, window_of
 from t2t_repro.model.restricted_attention import RestrictedSelfAttention
 from tests import reference
 from tests.layer_test import run_layer_test
@@ -87,6 +87,11 @@ def test_r_positions_are_seen_itself_in_the_middle(r, expected):
     assert reach.before == reach.after
     assert sum(reach) + 1 == expected == reference.neighbourhood(40, r)[20].sum()
     assert window_of(r, is_causal=True) == (reach.before, 0)
+
+
+def test_a_position_sees_itself_even_if_it_is_padding():
+    mask = causal_mask(3, np.array([[[False, True, False]]]))
+    np.testing.assert_array_equal(mask, [[[1, 0, 0], [0, 1, 0], [0, 1, 1]]])
 
 
 def shapes_in(graph):

@@ -77,8 +77,7 @@ def in_graph(text_ops, texts):
 
 
 def in_python(subwords, texts):
-    encoded = subwords.encode([text.strip() for text in texts])
-    pairs = zip(texts, encoded, strict=True)
+    pairs = zip(texts, subwords.encode([text.strip() for text in texts]), strict=True)
     return [[] if not visible(text.strip()) or ids == [EOS_ID] else ids for text, ids in pairs]
 
 

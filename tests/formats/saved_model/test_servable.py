@@ -137,6 +137,7 @@ def test_whatever_a_request_holds_it_is_answered(serve):
     for answer, rows in zip(answers, (0, 0, 0, 0, 2, 2, 4, 4, 1, 0, 0), strict=True):
         assert {len(output) for output in answer.values()} == {rows}
     assert answers[1]["translation"].shape == (0, BEAM)
+    assert answers[4]["translation_ids"].shape == (2, 0)
     assert answers[4]["score"].tolist() == answers[5]["score"].tolist() == [0.0, 0.0]
     assert texts_of(answers[5]["translation"]) == ["", ""]
     assert answers[6]["translation"].tolist() == answers[7]["translation"].tolist()
