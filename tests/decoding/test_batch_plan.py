@@ -49,15 +49,13 @@ def with_memory(monkeypatch):
 
 
 def test_free_memory_is_that_of_the_machine_or_of_its_container(monkeypatch, tmp_path):
-    monkeypatch.setattr(batch_plan, "Path", lambda name: tmp_path / name[1:])
-    group = tmp_path / "sys/fs/cgroup"
-    group.mkdir(parents=True)
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   7 kB\n")
-    (group / "memory.current").write_text("5000\n")
-    (group / "memory.stat").write_text("anon 4\ninactive_file 300\nactive_file 40\n")
+    files = {"/proc/meminfo": tmp_path / "meminfo", "/sys/fs/cgroup": tmp_path}
+    monkeypatch.setattr(batch_plan, "Path", files.__getitem__)
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   7 kB\n")
+    (tmp_path / "memory.current").write_text("5000\n")
+    (tmp_path / "memory.stat").write_text("anon 4\ninactive_file 300\nactive_file 40\n")
     for limit, available in (("max", 7168), ("6000", 1340), ("60000", 7168)):
-        (group / "memory.max").write_text(f"{limit}\n")
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
         assert batch_plan.available_memory() == available
 
 

@@ -71,12 +71,13 @@ def test_what_the_model_breaks_stays_empty_and_is_counted(tmp_path, source, mode
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
-    [('msgid "a"\nmsgstr "b\n', 1), ('msgid "a"\nmsgstr "b"\nmsgst "c"\n', 3), ("<tmx>", 1)],
+    ("content", "line"),
+    [(b'msgid "a"\nmsgstr "b\n', 1), (b'\nmsgid "a"\nmsgstr "b"\n<tmx>', 4), (b"\n# \xe9", 2)],
 )
-def test_a_line_that_is_not_po_s_is_named(tmp_path, text, line):
-    with pytest.raises(UserError, match=f"line {line}: received"):
-        fill_all(po.fill, text, tmp_path)
+def test_a_line_that_is_not_po_s_is_named(tmp_path, content, line):
+    (tmp_path / "a.po").write_bytes(content)
+    with pytest.raises(UserError, match=rf"a\.po, line {line}: "):
+        [*po.read_units(tmp_path / "a.po", ("en", "de"))]
 
 
 def test_a_rule_of_plural_forms_that_is_not_c_s_is_an_error(tmp_path):

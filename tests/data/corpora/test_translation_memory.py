@@ -89,7 +89,7 @@ XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" t
 def test_pairs_are_read_and_the_rest_is_counted(tmp_path, caplog, name, text, pairs, skipped):
     write(tmp_path / name, text)
     caplog.set_level("INFO", "absl")
-    corpus = TranslationMemoryCorpus(train=[str(tmp_path / "*.*")], target_language="de")
+    corpus = TranslationMemoryCorpus(train=[str(tmp_path / "**/a.*")], target_language="de")
     corpus.prepare(tmp_path)
     assert [*corpus.read("train", tmp_path)] == pairs
     report = caplog.messages[-1].split(": ")[-1].split(", ")
