@@ -69,6 +69,7 @@ def test_any_translation_and_alignment_keeps_well_formed_text(kind):
         ("Use <wbr/> in <br>it!", "<wbr/> In:1 <br>es:2 nimm:0!"),
         ("Use <x/>the file<x/> in it!", "<x/>Die:1 Datei:2<x/> in:3 ihm:4 nimm:0!"),
         ("Use it <wbr/>!", "Es:1 nimm:0 <wbr/>!"),
+        ("Go<b> on</b> now", "Jetzt:2 los:0 <b>an:1</b>"),
         ("Use <br/><b><wbr/>it</b>!", "<br/><b><wbr/>Es:1</b> nimm:0!"),
         ("Use <x/> for <i></i>it!", "<x/> Für:1 <i></i>es:2 nimm:0!"),
         ("<b>Save <i>%s</i></b> now", "jetzt:2 <b><i>%s:1</i> spare:0</b>"),
