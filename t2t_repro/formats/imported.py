@@ -111,10 +111,20 @@ def model_files(path: Path) -> Iterator[Path]:
         elif is_archive := path.is_dir() and any(path.glob("*.gz")):
             for file in filter(Path.is_file, path.iterdir()):
                 read_file(file, lambda file: _copy(file, Path(folder, file.name)))
+        else:
+            _refuse_packed(path)
         try:
             yield _only_model(Path(folder) if is_archive else path)
         except UserError as error:
             raise UserError(str(error).replace(folder, str(path))) from error
+
+
+def _refuse_packed(path: Path) -> None:
+    """Refuses a file compressed by itself, and a directory of what Python cannot decompress."""
+    left = [x for x in path.glob("*.zst") if not x.with_suffix("").exists()]
+    for file in [path] * (path.suffix in (".gz", ".zst")) + left:
+        fix = "give the directory of .gz files as --model, or unpack them all (gunzip, zstd -d)"
+        raise UserError(f"{file} is compressed by itself: {fix}.")
 
 
 def _unpack(path: Path, folder: str) -> None:

@@ -17,6 +17,8 @@ src/data/default_vocab.cpp and sentencepiece_vocab.cpp.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -85,9 +87,13 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
         source, target = map(_read_side, ("source", "target"), texts, rows)
         transformer = _build(file, arguments, {"source": source.ids, "target": target.ids})
         beam_size = 1 if transformer.config.is_recurrent else 12
-        decoding = _decoding(decoder, target.file.pieces, len(paths) > 1, beam_size)
+        shortlist = _shortlist(decoder, path, source.ids, target.ids)
+        # The fewer sentences at once, the smaller the union of their shortlists.
+        more: dict[str, object] = {"Translator.tokens_per_batch": 1024} if shortlist else {}
+        if len(paths) > 1:
+            more["Translator.ensemble"] = "@sum_log_probabilities"
+        decoding = _decoding(decoder, target.file.pieces, beam_size, more)
         text = imported.ImportedText(source, target)
-        shortlist = _shortlist(decoder, source.ids, target.ids)
         models.append(ImportedModel(transformer, text, decoding, path.name, shortlist))
     return models
 
@@ -116,19 +122,25 @@ def _find(
     # Archives of 2021 name vocabularies that they have as the splitters of both sides.
     if texts and not any(map(Path.exists, texts)):
         texts = [*folder.glob("source.spm"), *folder.glob("target.spm")] or texts
-    sides = [file for side in ("src", "trg") for file in folder.glob(f"{side}vocab*.spm")]
-    texts = [*vocabularies] or texts or sides or _single(folder, "vocab.spm", "*vocab*")
+    find = partial(_single, folder, model=models[0])
+    sides = (find(f"{side}vocab*.spm", is_needed=False) for side in ("src", "trg"))
+    texts = [*vocabularies] or texts or [*chain(*sides)] or find("vocab.spm", "*vocab*")
     return models, (texts[0], texts[-1]), decoder
 
 
-def _single(folder: Path, *patterns: str, is_needed: bool = True) -> list[Path]:
-    """Returns the only file of the first of these patterns that has one."""
+def _single(
+    folder: Path, *patterns: str, is_needed: bool = True, model: Path | None = None
+) -> list[Path]:
+    """Returns the only file of the first of these patterns that has one, or the model's own."""
     matches = (sorted(folder.glob(pattern)) for pattern in patterns)
     models = ([x for x in files if not imported.NOT_A_MODEL.search(x.name)] for files in matches)
     files = next(filter(None, models), [])
+    # Firefox's model.enpt.intgemm.bin, vocab.enpt.spm and lex.50.50.enpt.s2t.bin belong together.
+    pair = model.suffixes[:1] if model else []
+    files = [file for file in files if {*pair} & {*file.suffixes}] or files
     if len(files) > 1 or (is_needed and not files):
         names = ", ".join(file.name for file in files) or f"no {patterns[-1]}"
-        fix = "give that file as --model, or vocabularies of source and target as --vocab"
+        fix = "give a model's file as --model, vocabularies as --vocab, or move others away"
         raise UserError(f"{folder} has {names}, expected one: {fix}.")
     return files
 
@@ -140,7 +152,7 @@ def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
 
 
 def _decoding(
-    decoder: SettingsFile, pieces: Sequence[str], is_ensemble: bool, beam_size: int
+    decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more: Mapping[str, object]
 ) -> str:
     """Returns the gin bindings that search as decoder.yml says, or as Marian does by default.
 
@@ -158,9 +170,7 @@ def _decoding(
         "MarianSearch.word_penalty": decoder.value("word-penalty", 0.0),
         "Translator.max_extra_length": 0,
         "Translator.max_source_length": decoder.size("max-length", 1000),
-        # The fewer sentences at once, the smaller the union of their shortlists.
-        **({"Translator.tokens_per_batch": 1024} if decoder.value("shortlist") else {}),
-        **({"Translator.ensemble": "@sum_log_probabilities"} if is_ensemble else {}),
+        **more,
         "ImportedBehaviour.max_length_factor": decoder.value("max-length-factor", 3.0),
         "ImportedBehaviour.forbidden_ids": tuple(forbidden),
     }
@@ -169,14 +179,17 @@ def _decoding(
     return imported.decoding_bindings(origin, settings)
 
 
-def _shortlist(decoder: SettingsFile, source: Ids, target: Ids) -> ShortlistFile | None:
+def _shortlist(
+    decoder: SettingsFile, model: Path, source: Ids, target: Ids
+) -> ShortlistFile | None:
     """Reads the shortlist that decoder.yml names, or that lies beside it, with our ids."""
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", []))
-    if not (files := files or sorted(folder.glob("lex*.bin"))):
+    if not (files := files or _single(folder, "lex*.bin", is_needed=False, model=model)):
         return None
     path = files[0]
-    lists = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()))
+    fix = "a binary shortlist of Marian: copy it again, or take it out of folder and config"
+    lists = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()), fix)
     rows, most = len(lists.splits) - 1, lists.ids.max(initial=0)
     if rows != source.max() + 1 or most > target.max():
         fix = f"expected {source.max() + 1} and {target.max()}: give the model's own shortlist"

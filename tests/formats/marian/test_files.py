@@ -67,8 +67,9 @@ def rewrite(folder, **changed):
         (True, {"tied-embeddings-src": True, "transformer-ffn-activation": "gelu"}),
         (False, PRE_NORM),
         (True, STUDENT),
+        (False, STUDENT | {"tied-embeddings-all": False, "tied-embeddings": True}),
     ],
-    ids=["all", "target and softmax", "source and target", "pre-norm, none tied", "a student"],
+    ids=["all", "target", "source", "pre-norm, none tied", "a student", "its own two tables"],
 )
 def test_log_probabilities_are_those_of_the_formulas(joint, options, tmp_path):
     write(tmp_path, joint, options)
