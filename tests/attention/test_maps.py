@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t_repro.attention.maps import (
-    MAX_SUBWORDS,
-    START,
-    PairAttention,
-    collect_weights,
-)
+from t2t_repro.attention.maps import MAX_SUBWORDS, START, PairAttention, collect_weights
 from t2t_repro.errors import UserError
 from t2t_repro.model import attention
 from t2t_repro.model.attention import attention_weights

@@ -7,14 +7,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 
-from t2t_repro.config.values import (
-    Count,
-    Positive,
-    Range,
-    Rate,
-    fits,
-    validated,
-)
+from t2t_repro.config.values import Count, Positive, Range, Rate, fits, validated
 from t2t_repro.data.batch_shapes import BatchSettings
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.errors import UserError

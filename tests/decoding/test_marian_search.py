@@ -8,13 +8,7 @@ import tensorflow as tf
 from t2t_repro.decoding import step_loop
 from t2t_repro.decoding.settings import MarianSearch
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.decoding.test_beam_search import (
-    assert_row,
-    child,
-    log_prob_of,
-    random_tables,
-    search,
-)
+from tests.decoding.test_beam_search import assert_row, child, log_prob_of, random_tables, search
 
 VOCAB, DEPTH = 9, 4
 LIMITS = [4, 2, 0, 1, 4, 3, 4, 4]

@@ -9,21 +9,11 @@ import tensorflow as tf
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.decoding.sampling import (
-    draw,
-    draw_from_nucleus,
-    draw_from_top_k,
-    hashed,
-    keys_of,
-)
+from t2t_repro.decoding.sampling import draw, draw_from_nucleus, draw_from_top_k, hashed, keys_of
 from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.decoding.settings import BeamSearch, Sampling
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.decoding.test_beam_search import (
-    TableModel,
-    child,
-    random_tables,
-)
+from tests.decoding.test_beam_search import TableModel, child, random_tables
 
 ROWS = 4000
 KEYS = np.arange(ROWS, dtype=np.int64) * 10**15

@@ -7,14 +7,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from t2t_repro.decoding.minimum_bayes_risk import sentence_bleu
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu
-from t2t_repro.evaluation.scores import (
-    bleu,
-    chrf,
-    chrf_plus_plus,
-    exact_match,
-    ter,
-    tokenised_bleu,
-)
+from t2t_repro.evaluation.scores import bleu, chrf, chrf_plus_plus, exact_match, ter, tokenised_bleu
 from t2t_repro.experiment import configure
 
 REFERENCES = ["Das ist ein Test, nicht mehr.", "Zwei Hunde laufen im Park.", "Gut gemacht!"]

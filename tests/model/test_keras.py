@@ -10,12 +10,7 @@ import pytest
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro import (
-    LabelSmoothedCrossEntropy,
-    LayerConfig,
-    Transformer,
-    TransformerSchedule,
-)
+from t2t_repro import LabelSmoothedCrossEntropy, LayerConfig, Transformer, TransformerSchedule
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy
 from tests.processes import output_of
