@@ -203,7 +203,11 @@ class ExistingSubwords:
         return len(self.pieces())
 
     def pieces(self) -> list[str]:
-        """Returns the name of every id, added symbols last."""
+        """Returns the name of every id, added symbols last.
+
+        Raises:
+            UserError: a symbol cannot be added.
+        """
         self.model.with_symbols(self.symbols)
         pieces = self.model.pieces()
         return [*pieces, *(symbol for symbol in self.symbols if symbol not in pieces)]
