@@ -5,7 +5,7 @@ of their sentences. A tag dictionary (Ratnaparkhi 1996) keeps leaves and words s
 decoder that has skipped a word finds no tag for the next word.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -95,9 +95,7 @@ class TreeGrammar:
         # [vocab]: the id that closes the bracket that an id opens; PAD for an id that opens none.
         closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
         if not any(closing) or not isinstance(source, SentencePieceModel):
-            raise UserError(
-                "TreeGrammar found no label and closing symbol, such as NP and /NP, in subwords."
-            )
+            raise UserError("TreeGrammar found no symbols such as NP and /NP in the subwords.")
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), [*filter(None, closing)])
         is_tag = [symbol == _CLOSE or symbol[:1] not in ("", _CLOSE) for symbol in symbols]
@@ -106,12 +104,7 @@ class TreeGrammar:
         # [classes, vocab]: which leaves the words of a class may have; class 0 is of other words.
         rows = [self._leaves(names.split(), ids) for names in (other_tags, *tags)]
         self._leaves_of = np.stack(rows)
-        class_of = {
-            SPACE_MARK + word: number
-            for number, words in enumerate(tags.values(), start=1)
-            for word in words.split(" ")
-        }
-        self._class_of = np.array([class_of.get(piece, 0) for piece in source.pieces()], np.int32)
+        self._class_of = _class_of(source.pieces(), list(tags.values()))
 
     def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
         """Returns which leaves are among these tags, [vocab]; all where none is."""
@@ -121,23 +114,35 @@ class TreeGrammar:
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> TreeState:
         """Returns the state of hypotheses without ids; see `Grammar`."""
         begins = tf.gather(self._begins_word, source)
-        words = tf.reduce_sum(begins, axis=1, keepdims=True)
-        # [batch, source_length]: a piece's word, counted from the last one, which is 1.
-        word = 1 + words - tf.cumsum(begins, axis=1)
-        numbers = tf.range(1 + tf.shape(source)[1])
-        is_of = (word[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
-        pieces = tf.math.count_nonzero(is_of, axis=2, dtype=tf.int32)
-        of_pieces = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
-        classes = tf.where(pieces == 1, tf.reduce_sum(of_pieces, axis=2), 0)
+        words, classes = tf.reduce_sum(begins, axis=1), self._classes(source, begins)
         room, words, classes = (
             tf.repeat(values[:, None], beam_size, axis=1)
-            for values in (max_target_lengths, words[:, 0], classes)
+            for values in (max_target_lengths, words, classes)
         )
         # A bracket and its leaf take three ids.
         most = tf.reduce_max(max_target_lengths) // 2 + 1
         brackets = tf.zeros([tf.shape(source)[0], beam_size, most], tf.int32)
         no_depth, not_filled = tf.zeros_like(words), tf.zeros_like(words, tf.bool)
         return TreeState(room, words, classes, no_depth, brackets, not_filled)
+
+    def _classes(self, source: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
+        """Returns the class of each word, counted from the last one, which is 1.
+
+        A word of several pieces is none of the dictionary's, so its class is 0.
+
+        Args:
+            source: [batch, source_length].
+            begins: of the same shape; 1 where a word begins, else 0.
+
+        Returns:
+            [batch, 1 + source_length] int32.
+        """
+        word = 1 + tf.reduce_sum(begins, axis=1, keepdims=True) - tf.cumsum(begins, axis=1)
+        numbers = tf.range(1 + tf.shape(source)[1])
+        is_of = (word[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
+        pieces = tf.math.count_nonzero(is_of, axis=2, dtype=tf.int32)
+        of_pieces = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
+        return tf.where(pieces == 1, tf.reduce_sum(of_pieces, axis=2), 0)
 
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
         """Returns the state after one more id, [batch, beam]; see `Grammar`."""
@@ -172,6 +177,21 @@ class TreeGrammar:
             | ((self._closing != PAD_ID) & may_open[..., None])
             | ((np.arange(len(self._closing)) == end) & (end != PAD_ID))
         )
+
+
+def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
+    """Returns the class of the word that each piece alone makes, [vocab] int32.
+
+    Args:
+        pieces: of the source's vocabulary.
+        classes: the words of each class from 1 on, with blanks between them; 0 is for others.
+    """
+    class_of = {
+        SPACE_MARK + word: number
+        for number, words in enumerate(classes, start=1)
+        for word in words.split(" ")
+    }
+    return np.array([class_of.get(piece, 0) for piece in pieces], np.int32)
 
 
 def _symbol(piece: str) -> str:
