@@ -77,7 +77,7 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
         ({"decoder_layers": 3}, "no such weight for model.decoder.layers.2"),
         ({"vocab_size": 20, "decoder_vocab_size": 20}, "has 20 ids"),
         ({"encoder_ffn_dim": 13, "decoder_ffn_dim": 13}, r"\(12, 8\) for model.encoder"),
-        ({"eos_token_id": 1, "forced_eos_token_id": 1}, "PAD 106 and EOS 1"),
+        ({"eos_token_id": 1, "forced_eos_token_id": 1}, "eos_token_id = 1"),
     ],
 )
 def test_files_of_two_models(fields, named, tmp_path):
