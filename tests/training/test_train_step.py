@@ -113,6 +113,11 @@ def test_four_micro_batches_on_one_device_are_one():
     assert_close(copies(four.model), copies(one.model), atol=1e-5)
 
 
+def test_three_micro_batches_on_two_replicas_become_four():
+    step = tiny_step(replicas=2, micro_batches=3)
+    assert (step.micro_batches, step.micro_batches_per_replica) == (4, 2)
+
+
 def test_a_shape_that_does_not_fit_is_named(monkeypatch):
     def exhausted(*_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
