@@ -82,7 +82,7 @@ def main() -> None:
     elif FLAGS.format == "litert":
         from t2t_repro.formats.litert import write_litert_model
 
-        write_litert_model(translator, weights, FLAGS.max_length, export_dir)
+        write_litert_model(translator, weights, FLAGS.max_length, export_dir, FLAGS.one_line)
     elif languages and FLAGS.format == "argos":
         from t2t_repro.formats.ctranslate2.argos import write_argos_package
 
@@ -111,6 +111,7 @@ def cli() -> None:
     flags.DEFINE_enum("weights", None, _WEIGHTS["saved_model"], meaning)
     shared.define_path("calibration", "For Marian: source sentences, to round activations by.")
     flags.DEFINE_integer("max_length", 128, "For LiteRT: the most subwords of a line.", 2, 10_000)
+    flags.DEFINE_bool("one_line", False, "For LiteRT in browsers: one line at a time.")
     more = "One more signature of a SavedModel: from given prefixes, samples, or word alignments."
     flags.DEFINE_multi_enum("add_signature", [], ["prefix", "sample", "alignment"], more)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")

@@ -78,8 +78,9 @@ class LiteRTTranslator:
         self._shortlist = ShortlistFile.read(lists) if lists.exists() else None
         never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
         self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-        # Some 16 hypotheses together: more take longer each. A shortlist is a sentence's own.
-        self._tokens = 1 if self._shortlist else 256 // self.beam_size
+        # Some 16 hypotheses together: more take longer each.
+        rows = runners[0].get_input_details()["source_ids"]["shape_signature"][0]
+        self._tokens = 1 if rows == 1 else 256 // self.beam_size
         self._idle: LifoQueue[Any] = LifoQueue()
         for one in runners:
             self._idle.put(one)
@@ -126,7 +127,9 @@ class LiteRTTranslator:
             found = run(**given)
         finally:
             self._idle.put(run)
-        of_lines = found["ids"][:, :n_best, self._codes :], found["scores"][:, :n_best]
+        shape = len(lines), self.beam_size, -1
+        ids, scores = (found[name].reshape(shape) for name in ("ids", "scores"))
+        of_lines = ids[:, :n_best, self._codes :], scores[:, :n_best, 0]
         for line, its_ids, scores in zip(lines, *of_lines, strict=True):
             some = decoded(its_ids, scores, self.subwords.target.decode)
             yield [one._replace(truncated=len(line) > end + 1) for one in some]

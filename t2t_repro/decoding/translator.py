@@ -140,7 +140,8 @@ class Translator:
         """The only Transformer."""
         if len(self.models) > 1:
             raise UserError(
-                f"{len(self.models)} models, expected 1: only translate and evaluate take several."
+                f"the translator has an ensemble of {len(self.models)} models, expected one model: "
+                "only translate and evaluate take several."
             )
         return self.models[0]
 
@@ -175,7 +176,8 @@ class Translator:
         """
         if not 1 <= n_best <= self.beam_size:
             raise UserError(
-                f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}: raise the latter."
+                f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}: ask for fewer "
+                "translations or bind a larger beam_size of the search (or Sampling.samples)."
             )
         sources = self._encode("source", lines, first).without_blank()
         prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
@@ -308,7 +310,9 @@ class Translator:
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
         for index in truncated:
             del encoded[index][longest - 1 : -1]
-        log_numbered_lines(first, truncated, f"the {side} is long: cut after {longest} subwords")
+        log_numbered_lines(
+            first, truncated, f"the {side} is long, only the first {longest} subwords are used"
+        )
         return EncodedSentences(lines, encoded, truncated)
 
     def _encode_prefixes(

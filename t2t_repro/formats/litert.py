@@ -44,7 +44,11 @@ _STEPS: dict[type, Callable[..., StepLoop]] = {BeamSearch: BeamSteps, MarianSear
 
 
 def write_litert_model(
-    translator: Translator, weights: str, max_length: int, export_dir: Path
+    translator: Translator,
+    weights: str,
+    max_length: int,
+    export_dir: Path,
+    one_line: bool = False,
 ) -> None:
     """Writes a directory for LiteRT, whole or not at all.
 
@@ -53,6 +57,7 @@ def write_litert_model(
         weights: "float32", or "int8", with which LiteRT computes products of integers.
         max_length: the most subwords of a source, and of a translation.
         export_dir: the directory to make.
+        one_line: whether the file takes one line at a time. With a shortlist, it always does.
 
     Raises:
         UserError: LiteRT cannot express the model or its search, or a weight is not a number.
@@ -76,7 +81,7 @@ def write_litert_model(
         "vocab_size": translator.model.vocab_size,
         "target_languages": translator.tags.languages,
     }
-    content = _converted(SearchInOneFile(translator, weights == "int8", max_length))
+    content = _converted(SearchInOneFile(translator, weights == "int8", max_length, one_line))
     texts = translator.subwords.contents()
     if len({*texts.values()}) == 1:
         # Two equal ones would be in memory twice.
@@ -119,10 +124,13 @@ class SearchInOneFile:
         weights: all of them.
     """
 
-    def __init__(self, translator: Translator, has_int8: bool, max_length: int) -> None:
+    def __init__(
+        self, translator: Translator, has_int8: bool, max_length: int, one_line: bool
+    ) -> None:
         self._translator, self._model = translator, (model := translator.model)
         self.has_int8, self._max_length = has_int8, max_length
-        shapes = {"source_ids": [None, None], "n_best": []}
+        self._has_batch = not (one_line or translator.used_shortlist)
+        shapes = {"source_ids": [None if self._has_batch else 1, None], "n_best": []}
         if translator.used_shortlist:
             shapes["among"] = [None]
         self.inputs = [tf.TensorSpec(shape, tf.int32, name) for name, shape in shapes.items()]
@@ -177,12 +185,15 @@ class SearchInOneFile:
         Returns:
             ids: [batch, beam, limit of the length] int32, as `SearchResult`'s; the best of n_best
                 first.
-            scores: [batch, beam] float32.
+            scores: [batch, beam] float32. Where the file takes one line, both have no batch.
         """
         translator, model = self._translator, self._model
         length = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
         limit = tf.minimum(translator.max_target_lengths(length), self._max_length)
-        batch, beam, positions = tf.size(limit), translator.beam_size, tf.reduce_max(limit)
+        batch = source_ids.shape[0] or tf.size(limit)
+        # In browsers, an output has one size for good, and at most two axes.
+        positions = tf.reduce_max(limit) if self._has_batch else tf.constant(self._max_length)
+        beam = translator.beam_size
         row = SentenceConstants(limit, (), ())
         code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
         source = model.encoded_ids(source)
@@ -230,6 +241,8 @@ class SearchInOneFile:
         begin = tf.constant(0), steps.begin(batch), self._empty(batch, positions), unwritten
         _, state, _, _ = tf.while_loop(goes_on, advance, begin)
         ids, scores, _ = steps.results(state)
+        if not self._has_batch:
+            ids, scores = ids[0], scores[0]
         return {"ids": ids if among is None else tf.gather(among, ids), "scores": scores}
 
     def _empty(self, batch: tf.Tensor, positions: tf.Tensor) -> list[Any]:

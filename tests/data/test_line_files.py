@@ -42,7 +42,8 @@ line = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])
 def test_any_lines_written_are_read_back_and_counted(tmp_path_factory, lines, end, closed, mark):
     # A first character U+FEFF is read as a byte order mark; an empty last line needs its newline.
     mark = mark or lines[0].startswith("\ufeff")
-    closed = closed or not lines[-1]
+    # One line with a return and no end has the form of an old Mac's file.
+    closed = closed or not lines[-1] or "\r" in lines[0]
     path = tmp_path_factory.mktemp("lines") / "x"
     write(path, "\ufeff" * mark + end.join(lines) + end * closed)
     assert list(read_lines(path)) == lines

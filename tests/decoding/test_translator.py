@@ -142,7 +142,7 @@ def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(
     monkeypatch.setattr(translator, "settings", replace(translator.settings, trained_length=9))
     translator.translate(["the red bird", head])
     assert "line 2: longer than the 9 subwords" in caplog.text
-    assert "lines 1, 2: the source is long: cut after 24 subwords" in caplog.text
+    assert "lines 1, 2: the source is long, only the first 24 subwords are used" in caplog.text
 
 
 def log_probs(model, source, target):
