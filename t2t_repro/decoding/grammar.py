@@ -95,7 +95,10 @@ class TreeGrammar:
         # [vocab]: the id that closes the bracket that an id opens; PAD for an id that opens none.
         closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
         if not any(closing) or not isinstance(source, SentencePieceModel):
-            raise UserError("TreeGrammar found no symbols such as NP and /NP in the subwords.")
+            raise UserError(
+                "TreeGrammar found no symbols such as NP and /NP in the subwords: it is for models "
+                "of treebanks; bind Translator.grammar = None."
+            )
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), [*filter(None, closing)])
         is_tag = [symbol == _CLOSE or symbol[:1] not in ("", _CLOSE) for symbol in symbols]
