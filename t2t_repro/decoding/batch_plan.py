@@ -43,6 +43,14 @@ class EncodedSentences(NamedTuple):
     ids: list[list[int]]
     truncated: set[int]
 
+    @classmethod
+    def cut(cls, lines: Sequence[str], ids: list[list[int]], longest: int) -> "EncodedSentences":
+        """Cuts off sentences after `longest` ids, EOS among them; `ids` change in place."""
+        truncated = {index for index, of_line in enumerate(ids) if len(of_line) > longest}
+        for index in truncated:
+            del ids[index][longest - 1 : -1]
+        return cls(lines, ids, truncated)
+
     def without_blank(self) -> "EncodedSentences":
         """Removes the ids of blank lines, and of those that are EOS alone."""
         pairs = zip(self.lines, self.ids, strict=True)
@@ -101,11 +109,9 @@ class BatchPlanner:
 
     def _memory_for(self, longest: int) -> int:
         """Returns the bytes that the batches decoded at the same time may take."""
-        from t2t_repro.model.kernels.gpu import has_gpu
-
         needed, memory, available = self.bytes_of(longest), _MOST_BYTES, available_memory()
         # On a GPU, TensorFlow manages memory itself.
-        if available is not None and not has_gpu():
+        if available is not None and not _has_gpu():
             memory = min(max(available // 2, 1), memory)
         if needed > memory:
             raise UserError(
@@ -119,9 +125,13 @@ class BatchPlanner:
 
 def default_workers() -> int:
     """Returns how many batches to decode at a time: one on a GPU, else one a core."""
+    return 1 if _has_gpu() else usable_cores()
+
+
+def _has_gpu() -> bool:
     from t2t_repro.model.kernels.gpu import has_gpu
 
-    return 1 if has_gpu() else usable_cores()
+    return has_gpu()
 
 
 def compute_batches(
@@ -196,7 +206,7 @@ def one_core_a_batch() -> None:
     """
     import tensorflow as tf
 
-    if default_workers() == usable_cores():
+    if not _has_gpu():
         tf.config.threading.set_intra_op_parallelism_threads(1)
 
 

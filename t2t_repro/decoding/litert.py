@@ -12,7 +12,7 @@ config.json:
     target_languages     the tags that may stand in front of a source, by the codes in them
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from queue import LifoQueue
@@ -85,7 +85,8 @@ class LiteRTTranslator:
         for one in runners:
             self._idle.put(one)
             # The first call prepares the weights.
-            next(self._search(1, [[*[UNK_ID] * self._codes, EOS_ID]], [0]))
+            shortest = [*[UNK_ID] * self._codes, EOS_ID]
+            next(self._search(1, EncodedSentences([""], [shortest], set()), [0]))
 
     def translate(
         self,
@@ -104,32 +105,32 @@ class LiteRTTranslator:
         self.tags.warn(lines, first)
         encoded = self.subwords.source.encode([line.strip() for line in lines])
         log_untrained(encoded, self.trained_length, first)
-        ids, cores = EncodedSentences(lines, encoded, set()).without_blank().ids, usable_cores()
-        lengths = [*map(len, ids)]
+        sources = EncodedSentences.cut(lines, encoded, self._longest).without_blank()
+        lengths, cores = [*map(len, sources.ids)], usable_cores()
         batches = group_by_length(lengths, min(self._tokens, -(-sum(lengths) // cores)))
         blank = [[Translation("", 0.0)] for _ in lines]
-        results = compute_batches(partial(self._search, n_best, ids), batches, cores, blank, report)
+        search = partial(self._search, n_best, sources)
+        results = compute_batches(search, batches, cores, blank, report)
         if first is not None:
             log_cut([best for best, *_ in results], first)
         return results
 
     def _search(
-        self, n_best: int, sources: Sequence[list[int]], batch: Iterable[int]
+        self, n_best: int, sources: EncodedSentences, batch: Collection[int]
     ) -> Iterator[list[Translation]]:
-        """Translates the ids of some lines together."""
-        lines, end = [sources[index] for index in batch], self._longest - 1
-        ids = padded([line[:end] + line[-1:] if line[end + 1 :] else line for line in lines])
-        given = {"source_ids": ids, "n_best": np.array(n_best, np.int32)}
+        """Translates some sentences together, from their indices."""
+        source_ids = padded([sources.ids[index] for index in batch])
+        given = {"source_ids": source_ids, "n_best": np.array(n_best, np.int32)}
         if self._shortlist:
-            given["among"] = self._shortlist.of_sentence(ids[0], self._never)
+            given["among"] = self._shortlist.of_sentence(source_ids[0], self._never)
         run = self._idle.get()
         try:
             found = run(**given)
         finally:
             self._idle.put(run)
-        shape = len(lines), self.beam_size, -1
+        shape = len(batch), self.beam_size, -1
         ids, scores = (found[name].reshape(shape) for name in ("ids", "scores"))
         of_lines = ids[:, :n_best, self._codes :], scores[:, :n_best, 0]
-        for line, its_ids, scores in zip(lines, *of_lines, strict=True):
-            some = decoded(its_ids, scores, self.subwords.target.decode)
-            yield [one._replace(truncated=len(line) > end + 1) for one in some]
+        for index, its_ids, its_scores in zip(batch, *of_lines, strict=True):
+            translations = decoded(its_ids, its_scores, self.subwords.target.decode)
+            yield [one._replace(truncated=index in sources.truncated) for one in translations]

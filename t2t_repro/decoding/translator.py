@@ -307,13 +307,10 @@ class Translator:
             self.tags.warn(lines, first)
         # As in T2T: models are not trained on white space at the ends.
         encoded = subwords.encode([line.strip() for line in lines])
-        truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
-        for index in truncated:
-            del encoded[index][longest - 1 : -1]
-        log_numbered_lines(
-            first, truncated, f"the {side} is long, only the first {longest} subwords are used"
-        )
-        return EncodedSentences(lines, encoded, truncated)
+        sentences = EncodedSentences.cut(lines, encoded, longest)
+        message = f"the {side} is long, only the first {longest} subwords are used"
+        log_numbered_lines(first, sentences.truncated, message)
+        return sentences
 
     def _encode_prefixes(
         self, prefixes: Texts | None, sources: Sequence[Sequence[int]], first: int | None

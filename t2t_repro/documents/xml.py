@@ -59,6 +59,11 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
             raise UserError(f"{path}: {reason}; expected XML: correct that line.") from error
 
 
+def _name(element: Element) -> str:
+    """Returns an element's name without its namespace."""
+    return element.tag.rpartition("}")[2]
+
+
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
     """Yields the units of TMX or XLIFF, or why one is skipped; memory does not grow.
 
@@ -80,7 +85,7 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
                 languages = source, get("trgLang") or get("target-language") or languages[1]
             continue
         parents.pop()
-        name = element.tag.rpartition("}")[2]
+        name = _name(element)
         if name == "tuv":
             code = element.get(_LANGUAGE) or element.get("lang") or "?"
             sides += [(code, "".join(x.itertext())) for x in element if x.tag.endswith("seg")]
@@ -92,7 +97,7 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
             element.text = " " * element.get("ctype", element.get("subType", "")).endswith("lb")
             del element[:]
         elif name in ("trans-unit", "segment"):
-            own = {side.tag.rpartition("}")[2]: side for side in [element, *element]}
+            own = {_name(side): side for side in [element, *element]}
             states = [element.get("approved", ""), *(x.get("state", "") for x in own.values())]
             texts = ["".join(own[x].itertext()) if x in own else "" for x in ("source", "target")]
             is_unsure = texts[1].strip() and any(map(_UNSURE.match, states))
@@ -114,10 +119,10 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     for parent in root.iter():
         for child in parent:
             child.attrib.setdefault("translate", parent.get("translate", "yes"))
-    own = [one for one in root.iter() if one.tag.rpartition("}")[2] in ("trans-unit", "segment")]
+    own = [one for one in root.iter() if _name(one) in ("trans-unit", "segment")]
     for unit, element in zip([x for x in _UNIT.finditer(text) if x["unit"]], own, strict=True):
         is_segment = unit["kind"] == "segment"
-        texts = {x.tag.rpartition("}")[2]: "".join(x.itertext()).strip() for x in element}
+        texts = {_name(x): "".join(x.itertext()).strip() for x in element}
         states = _STATE.findall(f"{unit['attributes']}{unit['unit']}")
         is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
         is_done = texts.get("target") and not (is_new and unit["old"] == unit["source"])

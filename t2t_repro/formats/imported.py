@@ -26,6 +26,7 @@ import yaml
 from absl import logging
 from numpy.typing import NDArray
 from safetensors import SafetensorError
+from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.decoding.loading import read_settings
 from t2t_repro.decoding.shortlist import ShortlistFile
@@ -87,6 +88,12 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
         raise UserError(
             f"{path} cannot be used ({reason_of(error)}); expected {expected}."
         ) from error
+
+
+def read_sentencepiece(path: Path) -> bytes:
+    """Reads a SentencePiece model, and checks that it is one; see `read_file`."""
+    model = read_file(path, lambda path: SentencePieceProcessor(model_file=str(path)))
+    return bytes(model.serialized_model_proto())
 
 
 def refuse_pointer(path: Path) -> None:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_at_most
@@ -68,7 +67,7 @@ def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedMo
         SettingsFile(metadata).require_all(layout.SETTINGS["package"])
         search |= layout.SETTINGS["argos_search"]
     paths = splitters or _find_splitters(metadata.parent if is_package else folder)
-    models = [imported.read_file(path, _read_splitter) for path in paths] or [b""]
+    models = [imported.read_sentencepiece(path) for path in paths] or [b""]
     source = _read_side("source", folder, config, file.table(layout.SOURCE), models[0])
     target_table = file.table(layout.TARGET)
     target = _read_side("target", folder, config, target_table, models[-1])
@@ -114,10 +113,6 @@ def _find_splitters(folder: Path) -> list[Path]:
         fix = "give one a side as --sentencepiece; models with BPE (bpe.model) cannot be imported"
         raise UserError(f"{folder} has {', '.join(names)}, expected SentencePiece models: {fix}.")
     return paths
-
-
-def _read_splitter(path: Path) -> bytes:
-    return bytes(SentencePieceProcessor(model_file=str(path)).serialized_model_proto())
 
 
 def _read_side(

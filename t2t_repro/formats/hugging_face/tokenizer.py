@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from absl import logging
-from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
+from t2t_repro.formats import imported
 from t2t_repro.formats.hugging_face.model_card import licence_of
 from t2t_repro.formats.imported import ImportedSide, ImportedText, SettingsFile, read_file, table_of
 from t2t_repro.text.marian import MarianFile, MarianSubwords
@@ -57,7 +57,7 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     cleans = bool(config.value("clean_up_tokenization_spaces"))
     sides = {}
     for side, vocabulary in {"source": "vocab.json", "target": target_vocabulary}.items():
-        file = MarianFile(read_file(directory / f"{side}.spm", _read_subwords), [], cleans)
+        file = MarianFile(imported.read_sentencepiece(directory / f"{side}.spm"), [], cleans)
         sides[side] = read_file(directory / vocabulary, partial(_read_side, file, special))
     # In our order of ids the special tokens come first; `ids` are those of the files.
     their_ids = map(str, sides["source"].ids)
@@ -71,11 +71,6 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     return ImportedText(**sides, max_length=longest)
 
 
-def _read_subwords(path: Path) -> bytes:
-    """Reads a SentencePiece model, and checks that it is one."""
-    return bytes(SentencePieceProcessor(model_file=str(path)).serialized_model_proto())
-
-
 def read_m2m_text(directory: Path, source: str = "", target: str = "") -> ImportedText:
     """Reads the files of the tokenizer of M2M-100, SMaLL-100 or NLLB.
 
@@ -87,7 +82,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     config = SettingsFile(directory / _CONFIG, _read_config)
     default = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
     config.require_all(SETTINGS["tokenizers"]["m2m_100"])
-    model = read_file(directory / "sentencepiece.bpe.model", _read_subwords)
+    model = imported.read_sentencepiece(directory / "sentencepiece.bpe.model")
     if default == _NLLB:
         if not licence_of(directory):
             logging.warning("NLLB's published weights are not for commercial use (CC-BY-NC 4.0)")
