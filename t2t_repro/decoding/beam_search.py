@@ -196,21 +196,23 @@ class BeamSteps(StepLoop):
         return log_probs / self.settings.penalty(length, self.settings.length_penalty)
 
     def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
-        """Divides the candidates into alive and finished hypotheses."""
-        ends = candidates.ids == EOS_ID  # [batch, candidates]
-        # [batch, candidates, max_steps]
-        parent_ids = tf.gather(state.alive_ids, candidates.parents, batch_dims=1)
-        is_here = tf.range(tf.shape(parent_ids)[-1]) == step
-        ids = tf.where(is_here, candidates.ids[:, :, None], parent_ids)
+        """Takes the best candidates as alive hypotheses, and those that end as finished ones."""
+        # [batch, candidates]
+        ends = candidates.ids == EOS_ID
+        # [batch, candidates, max_steps]: the ids of each parent, and the new one at this step.
+        ids_before = tf.gather(state.alive_ids, candidates.parents, batch_dims=1)
+        is_here = tf.range(tf.shape(ids_before)[-1]) == step
+        ids = tf.where(is_here, candidates.ids[:, :, None], ids_before)
 
+        # [batch, beam] both: log-probabilities, and indices of candidates.
         alive_log_probs, alive = tf.math.top_k(
             tf.where(ends, IMPOSSIBLE, candidates.log_probs), self.settings.beam_size
-        )  # [batch, beam] both
+        )
 
         new_scores = self._score(candidates.log_probs, step + 1)
         # [batch, beam + candidates]; the old ones come first because they win ties.
         scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, IMPOSSIBLE)], axis=1)
-        # [batch, beam] both
+        # [batch, beam] both: scores, and indices of old hypotheses and candidates.
         finished_scores, finished = tf.math.top_k(scores, self.settings.beam_size)
 
         return BeamState(

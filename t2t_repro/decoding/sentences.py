@@ -40,12 +40,12 @@ def translate_split(
 
 
 def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
-    """Returns the sentences that are longer, with a tag, than those of the training."""
+    """Returns the sentences that have more subwords, with a tag, than the longest of the training."""
     longest = engine.trained_length
-    # A subword has a byte or more, but for EOS and the mark of the first word.
-    some = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
-    encoded = engine.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in some])
-    return {text for text, ids in zip(some, encoded, strict=True) if len(ids) > longest}
+    # Only these are encoded: a subword has a byte or more, but for EOS and the first word's mark.
+    maybe = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
+    encoded = engine.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in maybe])
+    return {text for text, ids in zip(maybe, encoded, strict=True) if len(ids) > longest}
 
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:

@@ -180,8 +180,7 @@ def check_expanded(path: Path, size: int) -> None:
 
 def table_of(name: str) -> dict[str, Any]:
     """Returns a table of this package: what the settings of another toolkit mean for ours."""
-    text = (resources.files(__package__) / name).read_text("utf-8")
-    return dict(yaml.safe_load(text))
+    return dict(yaml.safe_load((resources.files(__package__) / name).read_text("utf-8")))
 
 
 class SettingsFile:

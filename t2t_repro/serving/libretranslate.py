@@ -78,17 +78,18 @@ class Direction(NamedTuple):
 
 
 def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
-    """Reads the directions of models, and finds their tags of target languages.
+    """Reads the directions of all models, and finds the tags of their target languages.
 
     Args:
-        texts: of each model, its directions, such as "en-de,de-en"; "en-*" has all languages of its
-            tags as targets. A tag is `>>deu<<` or `<2de>`, with any code of the language.
-        engines: that compute the models.
+        texts: the directions of each model, such as "en-de,de-en". In "en-*" the targets are all
+            languages of the model's tags. A tag is `>>deu<<` or `<2de>`, with any code of the
+            language.
+        engines: one for each model.
 
     Raises:
-        UserError: a model has other directions, or two models have the same one.
+        UserError: a direction is malformed, has no tag in its model, or is given twice.
     """
-    directions = [*chain.from_iterable(map(_of_model, texts, engines))]
+    directions = [*chain.from_iterable(map(_model_directions, texts, engines))]
     if len({direction.name for direction in directions}) < len(directions):
         raise UserError(f"--direction={' --direction='.join(texts)}: expected each direction once.")
     return directions
@@ -108,8 +109,8 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     return [(source, target) for source, target in pairs]
 
 
-def _of_model(text: str, engine: Engine) -> Iterator[Direction]:
-    """Yields the directions of a model."""
+def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
+    """Yields the directions of one model; see `read_directions`."""
     full = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
     usual = {code: full[whole] for whole, code in usual_codes(full).items()}
     tags = full | usual
@@ -126,11 +127,11 @@ def _of_model(text: str, engine: Engine) -> Iterator[Direction]:
             yield Direction(source, code, f"{own} {tag}".strip(), engine)
 
 
-def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
-    """Returns what clients ask first, by its path: the languages, and what their pages show.
+def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
+    """Returns the answers that are always the same, by path: languages, and settings of clients.
 
     Args:
-        directions: that are served.
+        directions: the served ones. Clients select the first.
         limit: the most characters of a request.
         needs_key: whether requests for translations need a key.
     """
@@ -139,9 +140,9 @@ def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -
         {
             "code": code,
             "name": names.get(standard_code(code).replace("-", "_"), code),
-            "targets": [target for source, target, *_ in directions if source == code],
+            "targets": [one.target for one in directions if one.source == code],
         }
-        for code in dict.fromkeys(code for direction in directions for code in direction[:2])
+        for code in dict.fromkeys(code for one in directions for code in (one.source, one.target))
     ]
     settings = {
         "apiKeys": needs_key,
@@ -149,7 +150,7 @@ def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -
         "filesTranslation": False,
         "frontendTimeout": 500,
         "keyRequired": needs_key,
-        # Of the first direction.
+        # The codes begin with those of the first direction.
         "language": dict(zip(("source", "target"), languages, strict=False)),
         "suggestions": False,
         "supportedFilesFormat": [],

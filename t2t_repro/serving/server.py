@@ -21,7 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError, printable
-from t2t_repro.serving.libretranslate import Direction, Query, descriptions, read_document
+from t2t_repro.serving.libretranslate import Direction, Query, fixed_answers, read_document
 from t2t_repro.serving.predict import Answers, RequestQueue, read_request, write_answer
 
 _SIZE = web.RequestKey("size", str)
@@ -129,7 +129,7 @@ class Server:
         answers: dict[str, Any] = {
             **{path: {"model_version_status": [version]} for path in models},
             "/health": {"status": "ok"},
-            **descriptions(self._directions, options.max_characters, bool(options.api_key)),
+            **fixed_answers(self._directions, options.max_characters, bool(options.api_key)),
         }
         predict = partial(self._handle, self._predict)
         translate = partial(self._handle, self._translate)

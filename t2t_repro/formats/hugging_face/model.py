@@ -340,14 +340,19 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
 
 
 def _share_tied(file: WeightsFile, model: Transformer) -> None:
-    """Gives a table that source, target or softmax share all its names."""
-    names = [SHARED, SOURCE] if model.own_source_embedding is None else []
-    names += [TARGET, *[SOFTMAX] * (model.own_softmax is None)]
-    tables = {name: file.arrays[name] for name in names if name in file.arrays}
-    for table in tables.values():
-        if not np.array_equal(table, next(iter(tables.values()))):
-            raise UserError(
-                f"{file.path} has different numbers in {' and '.join(tables)}, expected the same: "
-                "set tie_word_embeddings in config.json to false if they should differ."
-            )
-    file.arrays.update({name: table for table in tables.values() for name in names})
+    """Gives a tied table all of its names; the file may have it under any of them.
+
+    Raises:
+        UserError: the file has different tables under these names.
+    """
+    source = [SHARED, SOURCE] if model.own_source_embedding is None else []
+    softmax = [SOFTMAX] if model.own_softmax is None else []
+    names = [*source, TARGET, *softmax]
+    stored = [name for name in names if name in file.arrays]
+    tables = [file.arrays[name] for name in stored]
+    if not all(np.array_equal(tables[0], table) for table in tables):
+        raise UserError(
+            f"{file.path} has different numbers in {' and '.join(stored)}, expected the same: "
+            "set tie_word_embeddings in config.json to false if they should differ."
+        )
+    file.arrays.update({name: tables[0] for name in names if tables})
