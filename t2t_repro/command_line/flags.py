@@ -220,7 +220,7 @@ def decoding_settings(
 
 
 def litert_settings(model: Path, flag_names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns what `decoding_settings` does, of an exported model's file."""
+    """Returns the settings of an exported model's file, as `decoding_settings` does."""
     values = {f"--{name}": FLAGS[name].value for name in flag_names}
     return {"--litert": [str(model), model.stat().st_mtime]} | values
 

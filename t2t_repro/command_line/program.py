@@ -90,7 +90,7 @@ class _ShortLines(Formatter):
 
     def formatMessage(self, record: LogRecord) -> str:
         """Returns the line, without the traceback that may follow it."""
-        mark = f"{record.levelname.lower()}: " * (record.levelno >= WARNING)
+        mark = f"{record.levelname.lower()}: " if record.levelno >= WARNING else ""
         return f"{self.formatTime(record, '%H:%M:%S')} {mark}{record.message}"
 
 

@@ -1,4 +1,4 @@
-"""Checks what gin binds before anything is computed: values, what is missing, what is not used."""
+"""Checks gin's bindings before anything is computed: wrong values, missing and unused ones."""
 
 import dataclasses
 import inspect

@@ -95,7 +95,7 @@ def statements(text: str, name: str = "the configuration") -> list[Any]:
 
 
 def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
-    """Returns what a text binds, by the parameters' names of today.
+    """Returns the values that a text binds, by the parameters' names of today.
 
     Args:
         text: as in `statements`; of an older version, perhaps.

@@ -40,7 +40,7 @@ def translate_split(
 
 
 def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
-    """Returns the sentences that have more subwords, with a tag, than the longest of the training."""
+    """Returns the sentences that have more subwords, with a tag, than the longest in training."""
     longest = engine.trained_length
     # Only these are encoded: a subword has a byte or more, but for EOS and the first word's mark.
     maybe = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
@@ -49,7 +49,7 @@ def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[st
 
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:
-    """Returns what aligns sentences, with a tag, with their translations; None if nothing does."""
+    """Returns a function that aligns sentences, with a tag in front; None without alignment."""
     align_lines: Any = engine.align
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
@@ -109,7 +109,7 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
 
 
 def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Separates what stands around a sentence; all of it if it has no words."""
+    """Separates a sentence from the marks around it; without words, all of it is marks."""
     text, blank = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
@@ -127,7 +127,7 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
-    """Returns where a text can be halved: after its codes, outside of what is kept."""
+    """Returns the gaps at which a text can be halved: after its codes, not in kept parts."""
     gaps = re.compile(r"\s+|(?<=[、，；：])(?!\Z)")
     return [*gaps.finditer(masked(text), len(languages_in_front(text)))]
 
@@ -159,7 +159,7 @@ def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[S
 
 
 def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
-    """Splits a sentence around what is kept."""
+    """Splits a sentence around its kept parts."""
     text, blank = sentence
     codes = languages_in_front(text)
     place = len(codes)

@@ -44,7 +44,8 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
         if found["source"]:
             sources = [_read(found[name]) for name in ("source", "plural") if found[name]]
             forms = [_read(form) for form in re.findall(_FORM, found["forms"])]
-            kind = "fuzzy" * bool(_FUZZY.search(found["comments"])) if any(forms) else "empty"
+            fuzzy = "fuzzy" if _FUZZY.search(found["comments"]) else ""
+            kind = fuzzy if any(forms) else "empty"
             yield found, sources, forms, kind if sources[0] or found["context"] else "header"
 
 

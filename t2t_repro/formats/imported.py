@@ -97,7 +97,7 @@ def read_sentencepiece(path: Path) -> bytes:
 
 
 def refuse_pointer(path: Path) -> None:
-    """Refuses what Git LFS leaves in the place of a file that it has not fetched."""
+    """Refuses a pointer that Git LFS leaves in the place of a file."""
     if read_start(path, len(_POINTER)) == _POINTER:
         raise UserError(
             f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in its "
@@ -127,7 +127,7 @@ def model_files(path: Path) -> Iterator[Path]:
 
 
 def _refuse_packed(path: Path) -> None:
-    """Refuses a file compressed by itself, and a directory of what Python cannot decompress."""
+    """Refuses a file compressed by itself, and a directory of .zst files, not unpacked."""
     left = [x for x in path.glob("*.zst") if not x.with_suffix("").exists()]
     for file in [path] * (path.suffix in (".gz", ".zst")) + left:
         fix = "give the directory of .gz files as --model, or unpack them all (gunzip, zstd -d)"
@@ -135,7 +135,7 @@ def _refuse_packed(path: Path) -> None:
 
 
 def _unpack(path: Path, folder: str) -> None:
-    """Unpacks what an archive has of a model."""
+    """Unpacks the files of a model from an archive."""
     is_zip, total = path.suffix in _ZIPS, 0
     name, size = ("filename", "file_size") if is_zip else ("name", "size")
     opened: Any = zipfile.ZipFile if is_zip else tarfile.open
@@ -225,7 +225,11 @@ class SettingsFile:
         return size
 
     def one_of(self, name: str, ours: Mapping[Any, Value], default: Any) -> Value:
-        """Returns what we have for the value of a field."""
+        """Returns our counterpart of a field's value.
+
+        Raises:
+            UserError: there is none.
+        """
         value = self.value(name, default)
         if value not in ours:
             raise self.refused(name, f"one of {', '.join(map(str, ours))}")
@@ -439,7 +443,7 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
     """Writes a model directory that says where its weights are from, and can be decoded.
 
     Args:
-        folder: to write to.
+        folder: the directory to write.
         imported: the model.
         name: its path, or its name on the hub.
         commit: its revision there.

@@ -44,11 +44,7 @@ _STEPS: dict[type, Callable[..., StepLoop]] = {BeamSearch: BeamSteps, MarianSear
 
 
 def write_litert_model(
-    translator: Translator,
-    weights: str,
-    max_length: int,
-    export_dir: Path,
-    one_line: bool = False,
+    translator: Translator, weights: str, max_length: int, export_dir: Path, one_line: bool
 ) -> None:
     """Writes a directory for LiteRT, whole or not at all.
 
@@ -152,7 +148,7 @@ class SearchInOneFile:
         return self.weights.all[-1]
 
     def _rows_of(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
-        """Returns what is looked up, and the scale of each row if that is integers."""
+        """Returns the rows of an embedding, and the scale of each if they are integers."""
         table = np.array(embedding.table)
         if not self.has_int8:
             is_shared = embedding is self._model.softmax
@@ -161,7 +157,7 @@ class SearchInOneFile:
         return self._stored(integers), self._stored(tf.bitcast(scales, tf.int32))
 
     def _embedded(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
-        """Computes what an embedding does: [batch, ids] → [batch, ids, d_model]."""
+        """Embeds ids as the layer does: [batch, ids] → [batch, ids, d_model]."""
         is_token = tf.expand_dims(tf.cast(ids != PAD_ID, tf.float32), -1)
         return self._looked_up(embedding, ids) * embedding.d_model**0.5 * is_token
 
@@ -258,7 +254,7 @@ class SearchInOneFile:
     def _pasts(
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
     ) -> "list[State] | list[_NewPast]":
-        """Returns what the decoder's layers read, and add this step to."""
+        """Returns the earlier positions of each decoder layer, to which it adds this step."""
         if self._model.config.is_recurrent:
             return [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in kept]
         mask = cache.line_mask(ancestors, step, None)

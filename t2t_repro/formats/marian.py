@@ -228,7 +228,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
 
 
 def _splitter(path: Path) -> MarianFile:
-    """Reads what splits text into the pieces of a map or of lines."""
+    """Reads the SentencePiece model of a map or of lines; without one, text is words."""
     if path.exists():
         return MarianFile(imported.read_file(path, Path.read_bytes), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
@@ -345,7 +345,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
-    """Returns where the norms are; versions that computed otherwise are refused."""
+    """Returns the place of the norms; versions that computed otherwise are refused."""
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
     version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))

@@ -163,6 +163,9 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
 
     As in LibreTranslate, a field of the URL counts more than that of a form, and less than JSON's;
     all are in UTF-8, whatever the type says. One that a form or URL has several times is a list.
+
+    Raises:
+        UserError: it is malformed, or not in UTF-8.
     """
     multipart = _MULTIPART.match(content_type)
     is_form = multipart or content_type.lower().startswith("application/x-www-form-urlencoded")
@@ -172,7 +175,7 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
         fields = form | _read_fields(url_query)
     except ValueError as error:
         raise UserError(f"no form or URL in UTF-8: {reason_of(error)}") from error
-    document = {name: some[0] if len(some) == 1 else some for name, some in fields.items()}
+    document = {name: given[0] if len(given) == 1 else given for name, given in fields.items()}
     return document if is_form else document | read_json(body or b"{}")
 
 
@@ -194,13 +197,13 @@ class Query:
 
     Args:
         document: its values by name, of JSON or of a form.
-        directions: that are served.
+        directions: the served ones.
         max_texts: the most texts.
         max_characters: the most characters of all texts.
 
     Attributes:
-        direction: that is asked for.
-        texts: to translate.
+        direction: the one that is asked for.
+        texts: those to translate.
 
     Raises:
         UserError: something is missing, wrong or too long.
@@ -247,7 +250,7 @@ class Query:
         self.direction = served[source]
 
     def sources(self) -> list[str]:
-        """Returns what is to be translated, each text once."""
+        """Returns the texts to translate, each once."""
         return [*dict.fromkeys(text for pieces in self._pieces for _, text in pieces if text)]
 
     def answer(self, found: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -267,7 +270,7 @@ class Query:
             texts.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in texts]}
         if self._alternatives:
-            answer["alternatives"] = [some[1 : 1 + self._alternatives] for some in texts]
+            answer["alternatives"] = [ranked[1 : 1 + self._alternatives] for ranked in texts]
         if self._is_auto:
             # Nothing was detected: there was no choice.
             detected = {"confidence": 0, "language": self.direction.source}

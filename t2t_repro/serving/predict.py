@@ -89,7 +89,11 @@ def read_request(
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Reads a body that is an object."""
+    """Reads a body that is an object.
+
+    Raises:
+        UserError: it is not JSON, or another value.
+    """
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -160,7 +164,7 @@ class Answers:
         n_best = self._engine.beam_size
         found = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
-        rows = [_columns([*some, *[no_translation] * (n_best - len(some))]) for some in found]
+        rows = [_columns([*best, *[no_translation] * (n_best - len(best))]) for best in found]
         return {
             **{name: [row[name] for row in rows] for name in ("translation", "score", "finished")},
             "count": list(map(len, found)),
@@ -191,7 +195,7 @@ def _scores(
 
 
 def _columns(translations: Sequence[Translation]) -> Columns:
-    """Returns what is served of translations."""
+    """Returns the outputs of translations, by name."""
     return {
         "translation": [translation.text for translation in translations],
         "score": [translation.score for translation in translations],

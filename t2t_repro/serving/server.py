@@ -71,7 +71,7 @@ class Server:
     Args:
         engine: called by several threads, so it should have one worker.
         options: addresses and limits.
-        directions: that are served in LibreTranslate's protocol.
+        directions: those served in LibreTranslate's protocol.
         workers: the number of these threads; as many as cores by default.
     """
 
@@ -262,7 +262,7 @@ class _Connection(web.RequestHandler):
     """A connection that neither logs nor repeats malformed bytes, in which a key may be."""
 
     def handle_error(self, *args: Any, **named: Any) -> web.StreamResponse:
-        """Answers what is not HTTP."""
+        """Answers bytes that are not HTTP."""
         if not any(isinstance(value, HttpProcessingError) for value in args):
             return super().handle_error(*args, **named)
         message = "the request is not HTTP/1.1, or its URL or headers are too long"

@@ -95,7 +95,11 @@ class MarianFile:
 
     @classmethod
     def read(cls, path: Path) -> "MarianFile":
-        """Reads the file."""
+        """Reads the file.
+
+        Raises:
+            UserError: it was imported with --punctuation, which earlier versions had.
+        """
         values = json.loads(path.read_bytes())
         del values["marian"]
         if values.pop("punctuation", None):

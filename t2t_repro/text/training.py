@@ -213,7 +213,7 @@ class ExistingSubwords:
         return [*pieces, *(symbol for symbol in self.symbols if symbol not in pieces)]
 
     def describe(self) -> dict[str, Any]:
-        """Returns what identifies the vocabulary: its content, wherever it lies."""
+        """Returns the identity of the vocabulary: its content, not its path."""
         return {CONTENT: hashlib.sha256(self.content).hexdigest()}
 
     def with_symbols(self, symbols: Sequence[str]) -> "ExistingSubwords":

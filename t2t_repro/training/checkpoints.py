@@ -61,6 +61,9 @@ class Checkpoints:
 
         One that cannot be read is set aside with a warning, and the one before is restored. Nothing
         is assigned before all of a checkpoint has been read.
+
+        Raises:
+            UserError: the checkpoint is of another model, or of other frozen parts.
         """
         step = self._newest_readable()
         if step is None:

@@ -40,6 +40,9 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
 
     Returns:
         the model; None where the run goes on, or starts from nothing.
+
+    Raises:
+        UserError: it is not bound, or the run has begun without it.
     """
     init_from = settings.init_from
     if init_from is None:
@@ -184,6 +187,9 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
         model: such as the Transformer, built.
         frozen: names of the parts that it does not change, as its variables' paths have them:
             "encoder", "decoder/layer_0", "decoder/layer_0/memory_attention".
+
+    Raises:
+        UserError: the model has no such part.
     """
     names = [f"{name_of(weight)}/" for weight in model.trainable_variables]
     for part in frozen:

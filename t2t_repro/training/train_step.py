@@ -179,6 +179,9 @@ class TrainStep:
 
         Args:
             shapes: of the micro-batches.
+
+        Raises:
+            UserError: a micro-batch does not fit in memory.
         """
         for number, shape in enumerate(shapes, start=1):
             size = f"{shape.rows} x {shape.lengths[0]}, {shape.lengths[1]}"

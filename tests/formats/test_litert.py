@@ -98,7 +98,7 @@ def lists_for(size):
 def directory(subwords, tmp_path_factory):
     """Of the paper's model, in int8."""
     path = tmp_path_factory.mktemp("int8") / "exported"
-    write_litert_model(translator_of(subwords, "the paper's"), "int8", 24, path)
+    write_litert_model(translator_of(subwords, "the paper's"), "int8", 24, path, one_line=False)
     return path
 
 
@@ -114,7 +114,7 @@ def test_a_shortlist_s_ids_are_found_without_tensorflow():
 def test_translations_and_scores_are_the_same(subwords, kind, tmp_path):
     lists = lists_for(subwords.size + 20) if kind == "Marian's student" else None
     translator = translator_of(subwords, kind, lists)
-    write_litert_model(translator, "float32", 40, tmp_path / "exported")
+    write_litert_model(translator, "float32", 40, tmp_path / "exported", one_line=False)
     engine = LiteRTTranslator(tmp_path / "exported")
     assert engine.subwords.source is engine.subwords.target
     expected = translator.translate(LINES, translator.beam_size, first=None)
@@ -178,7 +178,7 @@ def test_what_the_file_cannot_hold_is_refused_by_name(subwords, tmp_path):
     cases = (sampled, r"Translator\.search"), (restricted, "neighbourhood"), (broken, "a number")
     for other, name in cases:
         with pytest.raises(UserError, match=name):
-            write_litert_model(other, "int8", 24, tmp_path / "exported")
+            write_litert_model(other, "int8", 24, tmp_path / "exported", one_line=False)
     assert not (tmp_path / "exported").exists()
 
 

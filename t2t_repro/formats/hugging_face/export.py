@@ -182,7 +182,7 @@ class HuggingFaceModel:
         return settings
 
     def _differences(self, translator: Translator) -> Iterator[str]:
-        """Yields what transformers do differently, a line each."""
+        """Yields the differences of transformers' decoding, a line each."""
         settings, alpha = translator.settings, self.generation.get("length_penalty")
         search = settings.search
         if not isinstance(search, BeamSearch):
