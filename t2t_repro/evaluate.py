@@ -51,21 +51,22 @@ def main() -> None:
             data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
             sources, references = data.text(FLAGS.split)
     systems = _read_systems()
+    # The model's own translations follow the baseline's.
+    place = 1 if FLAGS.baseline else 0
     counts = {f"--source={FLAGS.source}": len(sources)} if FLAGS.source else {}
     counts |= {system.name: len(system.translations) for system in systems}
     check_line_counts(counts | {"the reference": len(references)})
     if FLAGS.model_dir:
         translator = shared.load_translator(checkpoint, others=experiment.EVALUATION)
-        systems.insert(bool(FLAGS.baseline), _translate(translator, checkpoint, sources, data))
+        systems.insert(place, _translate(translator, checkpoint, sources, data))
     else:
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
     metrics = EvaluationSettings().metrics
     scores = [[of(one.translations, references, sources) for of in metrics] for one in systems]
     _print(systems, scores)
-    own, own_scores = systems[bool(FLAGS.baseline)], scores[bool(FLAGS.baseline)]
-    if own.perplexity is not None:
-        _keep(translator, checkpoint, own.perplexity, own_scores)
+    if (perplexity := systems[place].perplexity) is not None:
+        _keep(translator, checkpoint, perplexity, scores[place])
 
 
 def _check_flags() -> None:

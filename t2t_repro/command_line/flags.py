@@ -22,6 +22,7 @@ class _Path(flags.ArgumentParser[str]):
     """A path on this machine; "~" is the home directory."""
 
     def parse(self, argument: str) -> str:
+        """Returns the path; absl reports a ValueError as a mistake in the flag."""
         # TensorFlow takes the first ones for patterns, and a path has to fit on a line of the log.
         if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
             raise ValueError("expected a path on this machine, without '*', '?', '[' and ']'")

@@ -112,7 +112,8 @@ def name_of(binding: BindingStatement) -> str:
     """Returns today's name of a parameter, or of a macro, with its scope and without modules."""
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
-    return name_today(f"{scope}{selector}{'.' * bool(binding.arg_name)}{binding.arg_name}")
+    parameter = f".{binding.arg_name}" if binding.arg_name else ""
+    return name_today(f"{scope}{selector}{parameter}")
 
 
 def owner_of(name: str) -> str:

@@ -122,9 +122,9 @@ class BeamSteps(StepLoop):
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
         """Returns which rows are at their limit, or cannot gain from another step.
 
-        The latter if no alive hypothesis can still enter the `n_best` finished ones: log P only
-        falls and lp only grows, so log P(best alive) / lp(limit) is an upper bound of all future
-        scores.
+        The latter if no alive hypothesis can still enter the `n_best` finished ones. log P falls
+        but for the gain that a bonus may still bring, and lp only grows. So with this gain,
+        log P(best alive) / lp(limit) is an upper bound of all future scores.
         """
         # [batch]
         best = tf.minimum(state.alive_log_probs[:, 0] + self.constraints.gain, 0.0)

@@ -213,7 +213,7 @@ class Translator:
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
         """Returns `search_batch` as one graph for batches of every shape."""
         ids = tf.TensorSpec([None, None], tf.int32)
-        return self._decode.get_concrete_function(ids, n_best, *[ids] * has_prefix)
+        return self._decode.get_concrete_function(ids, n_best, *([ids] if has_prefix else []))
 
     def score(
         self, sources: Texts, targets: Texts, *, first: int | None = 1, report: Report = None

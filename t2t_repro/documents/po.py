@@ -95,9 +95,9 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         if found["plural"]:
             # French has that of 1 for 0, too: msgfmt takes a few numbers for one.
             own = rule.count(rule[1]) < 5 or (count > 1 and kept(sources[0]) == kept(sources[1]))
-            chosen = [texts[not (own and i == rule[1])] for i in range(count)]
+            chosen = [texts[0 if own and i == rule[1] else 1] for i in range(count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
-        last = newline * found["forms"].endswith("\n")
+        last = newline if found["forms"].endswith("\n") else ""
         edits = [(*found.span("forms"), newline.join(lines) + last)]
         if not _FUZZY.search(found["comments"]) and (flags := _FLAGS.search(found["comments"])):
             place = found.start() + flags.end()

@@ -128,8 +128,9 @@ def model_files(path: Path) -> Iterator[Path]:
 
 def _refuse_packed(path: Path) -> None:
     """Refuses a file compressed by itself, and a directory of .zst files, not unpacked."""
-    left = [x for x in path.glob("*.zst") if not x.with_suffix("").exists()]
-    for file in [path] * (path.suffix in (".gz", ".zst")) + left:
+    packed = [path] if path.suffix in (".gz", ".zst") else []
+    packed += [x for x in path.glob("*.zst") if not x.with_suffix("").exists()]
+    for file in packed:
         fix = "give the directory of .gz files as --model, or unpack them all (gunzip, zstd -d)"
         raise UserError(f"{file} is compressed by itself: {fix}.")
 

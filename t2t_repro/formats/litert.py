@@ -134,14 +134,19 @@ class SearchInOneFile:
         embeddings = {model.source_embedding, model.embedding, model.softmax}
         tables = {id(embedding.table) for embedding in embeddings}
         others = (one for one in model.trainable_variables if id(one) not in tables)
-        self._values = [(weight, self._stored(np.array(weight))) for weight in others]
+        self._values = [(weight, self._store(np.array(weight))) for weight in others]
         imported, self._bias = translator.settings.imported, logits_bias(model)
         if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
             self._bias[PAD_ID] = -np.inf
-        self._softmax = self._stored(np.array(model.softmax.table))
+        self._softmax = self._store(np.array(model.softmax.table))
         self._rows = {one: self._rows_of(one) for one in embeddings}
 
-    def _stored(self, value: NDArray | tf.Tensor) -> tf.Variable:
+    def _store(self, value: NDArray | tf.Tensor) -> tf.Variable:
+        """Adds a variable with a value to the weights of the file, and returns it.
+
+        Raises:
+            UserError: a number is not finite.
+        """
         if not np.isfinite(value).all():
             raise UserError("a weight is not a number: give another --checkpoint.")
         self.weights.all.append(tf.Variable(value, trainable=False))
@@ -152,9 +157,9 @@ class SearchInOneFile:
         table = np.array(embedding.table)
         if not self.has_int8:
             is_shared = embedding is self._model.softmax
-            return self._softmax if is_shared else self._stored(table), None
+            return self._softmax if is_shared else self._store(table), None
         integers, scales = quantized(tf.constant(table), axis=1)
-        return self._stored(integers), self._stored(tf.bitcast(scales, tf.int32))
+        return self._store(integers), self._store(tf.bitcast(scales, tf.int32))
 
     def _embedded(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
         """Embeds ids as the layer does: [batch, ids] → [batch, ids, d_model]."""

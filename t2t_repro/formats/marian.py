@@ -293,7 +293,7 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
     file.check_names(weights)
     for name, (variable, side) in weights.items():
         rows, *columns = variable.shape
-        value = file.value(name, (rows - bool(side), *columns))
+        value = file.value(name, (rows - 1 if side else rows, *columns))
         if side:
             pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
             value = np.concatenate([value, pad])[ids[side]]

@@ -66,6 +66,7 @@ class FeedForward(SameShape):
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
         self.inner.build(x_shape)
+        # The constructor does not know d_model.
         self.outer = self._dense(x_shape[-1], "outer")
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True

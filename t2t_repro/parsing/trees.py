@@ -193,6 +193,7 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
 
 
 def _error(path: Path, line: int, what: str) -> UserError:
+    """Returns the error about a line that is not part of a tree."""
     return UserError(
         f"{path}, line {line}: {what}; expected trees such as (S (NP (DT The) (NN dog)) (VP (VBZ "
         "barks)))"

@@ -174,6 +174,7 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
+        """Finds translations of each text, whole or sentence by sentence; logs which are cut."""
         if self._language is not None:
             found = [[line] for line in translate_split(self._engine, source, self._language)]
         else:
@@ -263,6 +264,7 @@ class RequestQueue:
         return (await asyncio.shield(call))[index]
 
     def _start_calls(self) -> None:
+        """Gives the requests that wait to idle workers, several to a call."""
         self._waiting = [waiting for waiting in self._waiting if not waiting.place.cancelled()]
         while self._idle and self._waiting:
             together = self._take()

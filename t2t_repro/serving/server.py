@@ -18,7 +18,6 @@ from absl import logging
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from t2t_repro.data.parallel import usable_cores
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError, printable
 from t2t_repro.serving.libretranslate import Direction, Query, fixed_answers, read_document
@@ -72,15 +71,11 @@ class Server:
         engine: called by several threads, so it should have one worker.
         options: addresses and limits.
         directions: those served in LibreTranslate's protocol.
-        workers: the number of these threads; as many as cores by default.
+        workers: the number of these threads.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        options: Options,
-        directions: Sequence[Direction] = (),
-        workers: int | None = None,
+        self, engine: Engine, options: Options, directions: Sequence[Direction], workers: int
     ) -> None:
         self._options = options
         language = options.source_language if options.split_sentences else None
@@ -88,7 +83,7 @@ class Server:
         self._inputs = answers.inputs
         self._directions = directions
         functions = answers.signatures | {one.name: one.translate for one in directions}
-        self._queue = RequestQueue(functions, workers or usable_cores(), options.max_batch_size)
+        self._queue = RequestQueue(functions, workers, options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
 
@@ -216,6 +211,7 @@ class Server:
             self._open_requests -= 1
 
     async def _predict(self, request: web.Request, body: bytes) -> web.Response:
+        """Answers a request in TensorFlow Serving's protocol."""
         self._check_key(request)
         most = self._options.max_batch_size
         signature, columns, in_rows = read_request(body, self._inputs, most)
@@ -224,6 +220,7 @@ class Server:
         return web.json_response(body=write_answer(outputs, in_rows))
 
     async def _translate(self, request: web.Request, body: bytes) -> web.Response:
+        """Answers a request in LibreTranslate's protocol."""
         options, content_type = self._options, request.headers.get("Content-Type", "")
         document = read_document(body, content_type, request.rel_url.raw_query_string)
         self._check_key(request, document.get("api_key"))

@@ -23,9 +23,9 @@ def unspaced_script(texts: Iterable[str]) -> str | None:
     Japanese is `KANA`, though it has Han too.
     """
     letters: Counter[str] = Counter()
-    for character, count in Counter("".join(texts)).items():
+    for character, count in Counter(filter(str.isalpha, "".join(texts))).items():
         script = _script(character)
-        letters[script] += character.isalpha() * count * _LETTERS.get(script, 1)
+        letters[script] += count * _LETTERS.get(script, 1)
     unspaced = Counter({script: letters[script] for script in _UNSPACED})
     if 2 * unspaced.total() <= letters.total():
         return None

@@ -35,7 +35,8 @@ class Tags:
     def log(self) -> None:
         """Logs the tags of target languages, if there are any."""
         if self.languages:
-            codes = " ".join([*self.languages.values()][:60]) + " ..." * (len(self.languages) > 60)
+            more = " ..." if len(self.languages) > 60 else ""
+            codes = " ".join([*self.languages.values()][:60]) + more
             logging.info(f"each line begins with the code of its target language: {codes}")
 
     def warn(self, lines: Sequence[str], first: int | None) -> None:

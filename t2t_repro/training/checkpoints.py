@@ -136,7 +136,7 @@ class Checkpoints:
         self._write(self._best, state)
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
-        if not self.is_writer:
-            return
-        self._state.assign(json.dumps(dataclasses.asdict(state) | {_FROZEN: self._frozen}))
-        folder.write(self._checkpoint, state.step)
+        """Writes a checkpoint of a state into a folder; does nothing if this worker only reads."""
+        if self.is_writer:
+            self._state.assign(json.dumps(dataclasses.asdict(state) | {_FROZEN: self._frozen}))
+            folder.write(self._checkpoint, state.step)

@@ -172,7 +172,7 @@ class TrainStep:
         )
 
     def compile(self, shapes: Sequence[BatchShape]) -> None:
-        """Runs one micro-batch of every shape on every replica, and compiles it where XLA does.
+        """Runs one micro-batch of every shape on every replica; XLA, if used, compiles it.
 
         Shows in the first minutes, not hours later, that a batch does not fit in memory. Nothing is
         updated.
