@@ -34,7 +34,7 @@ _FEW_PAIRS = 10_000
 
 
 _SETTINGS = (Experiment, SubwordTraining, decoding.Sampling)
-"""What `read`, or a later export, builds; gin files name all others."""
+"""The configurables that `read`, or a later export, builds; gin files name all others."""
 
 
 def read(

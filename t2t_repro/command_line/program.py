@@ -1,4 +1,4 @@
-"""How a command line runs: a user's mistake is one line and status 2.
+"""Runs a command line: a user's mistake is one line and status 2.
 
 A command calls `import_tensorflow` after all checks that need none, so mistakes are reported soon.
 """

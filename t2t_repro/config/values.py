@@ -1,4 +1,4 @@
-"""Which values a parameter takes, by its annotation: `steps: Count`, `dropout: Rate`.
+"""Checks values by the annotations of their parameters: `steps: Count`, `dropout: Rate`.
 
 Values of a gin file and of a call in Python are compared with the same annotations.
 """

@@ -17,7 +17,7 @@ from t2t_repro.errors import UserError
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 COMPRESSED: Mapping[str, Callable] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-"""How files are compressed that are read and written, by the ends of their names."""
+"""The functions that open compressed files, by the ends of the names."""
 
 _KINDS = {
     rb"\x1f\x8b": ".gz",

@@ -157,7 +157,7 @@ class DecodingConstraints(NamedTuple):
 
 
 class HypothesisState(Protocol):
-    """What a grammar knows of hypotheses: nested tensors [batch, beam, ...]."""
+    """The state of hypotheses in a grammar: nested tensors [batch, beam, ...]."""
 
     def begin(self, source: "tf.Tensor", max_target_lengths: "tf.Tensor", beam_size: int) -> Any:
         """Returns the state of hypotheses without ids.

@@ -25,7 +25,7 @@ _PLURAL = re.compile(r"nplurals *= *([1-9])\b[^;]*; *plural *= *([^;\n]+)")
 
 
 Entry = tuple[re.Match[str], list[str], list[str], str]
-"""What stands in the file, the text with its plural, their translations, and the kind: "header",
+"""The match in the file, the text with its plural, their translations, and the kind: "header",
 "obsolete", "empty" or "fuzzy", "" if it is translated."""
 
 

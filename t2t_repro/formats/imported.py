@@ -1,4 +1,4 @@
-"""What the importers share: files of other toolkits, and the model that they hold in our terms.
+"""Shared by the importers: files of other toolkits, and the model in them, in our terms.
 
 A setting that decides weights, ids or what is computed of them is honoured, or refused by name. Any
 other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it.

@@ -41,13 +41,13 @@ from t2t_repro.text.marian import MarianFile
 from t2t_repro.vocabulary import UNK_ID
 
 SETTINGS = imported.table_of("marian.yml")
-"""What Marian's settings mean for a model of ours."""
+"""The counterparts of Marian's settings in a model of ours."""
 
 ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 """Keras's names, by Marian's."""
 
 AUTOREGRESSION: dict[str, str] = SETTINGS["autoregression"]
-"""What a decoder layer sees earlier positions by, by Marian's name of it."""
+"""Our `DecoderSelfAttention`, by Marian's names."""
 
 _NAMES = imported.WeightNames("marian")
 TABLES = _NAMES.table["tables"]

@@ -47,7 +47,7 @@ ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 
 @dataclass(frozen=True)
 class Family:
-    """What published models of one kind have in common: a row of settings.yml.
+    """The common traits of published models of one kind: a row of settings.yml.
 
     Attributes:
         origin: their name, for the comment in a model directory's config.gin.

@@ -36,7 +36,7 @@ _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """Default names of the special tokens, in the order of our ids."""
 
 SETTINGS = table_of("hugging_face/settings.yml")
-"""What the settings of transformers mean here."""
+"""The counterparts of transformers' settings here."""
 
 _CONFIG = "tokenizer_config.json"
 
