@@ -11,6 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.data.line_files import read_lines
+from t2t_repro.decoding.shortlist import places_among
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import PAD_ID, SPACE_MARK, UNK_ID
@@ -83,7 +84,8 @@ class Glossary:
         left = tf.math.count_nonzero(tf.reduce_any(hashes == self._hashes, 0), 1, dtype=tf.int32)
         most = tf.reduce_max(tf.reduce_sum(tf.sign(left), 1))
         left, rows = tf.math.top_k(left, tf.maximum(most, 1))
-        forms = tf.repeat(tf.gather(self._forms, rows)[:, None], beam_size, 1)
+        forms = tf.where(left[..., None, None] > 0, tf.gather(self._forms, rows), -1)
+        forms = tf.repeat(forms[:, None], beam_size, 1)
         left = tf.repeat(left[:, None], beam_size, 1)
         longest = tf.reduce_max(tf.math.count_nonzero(forms >= 0, 4, dtype=tf.int32), 3)
         return forms, tf.zeros_like(forms, tf.bool), left, tf.reduce_sum(left * longest, 2)
@@ -91,6 +93,15 @@ class Glossary:
     def gain(self, state: _State) -> tf.Tensor:
         """Returns the most nats that are given back, from the state before the first id."""
         return self._bonus * tf.cast(tf.reduce_max(state[3]), tf.float32)
+
+    def wanted(self, state: _State) -> tf.Tensor:
+        """Returns the ids of all forms; see `SoftGrammar`."""
+        forms = tf.maximum(state[0][:, 0], PAD_ID)
+        return tf.reshape(forms, [tf.shape(forms)[0], -1])
+
+    def among(self, state: _State, ids: tf.Tensor) -> _State:
+        """Returns the state with places in the place of ids; see `SoftGrammar`."""
+        return tf.where(state[0] < 0, -1, places_among(ids, state[0])), *state[1:]
 
     def after(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state after one more id of every hypothesis; see `Grammar`."""

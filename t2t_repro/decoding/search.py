@@ -198,6 +198,12 @@ class SoftGrammar(HypothesisState, Protocol):
     def gain(self, state: Any) -> "tf.Tensor":
         """Returns how many nats a score may still rise, a scalar, before the first id."""
 
+    def wanted(self, state: Any) -> "tf.Tensor":
+        """Returns the ids that should come, [batch, ids] int32, then PAD: a shortlist has them."""
+
+    def among(self, state: Any, ids: "tf.Tensor") -> Any:
+        """Returns the state of a search that knows ids by their places among sorted ones, [ids]."""
+
 
 class SearchResult(NamedTuple):
     """The hypotheses that a search found, the best of every row first; samples as drawn.

@@ -27,12 +27,12 @@ class LexicalShortlist:
         self._forbidden = np.isin(np.arange(vocab_size), [*never])
         self._always = np.isin(np.arange(vocab_size), file.always)
 
-    def allowed(self, source: tf.Tensor, prefix: tf.Tensor | None = None) -> tf.Tensor:
+    def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         """Finds the ids that the translations of sentences may have.
 
         Args:
             source: [batch, source_length] int32.
-            prefix: [batch, prefix_length] int32; its ids are allowed too.
+            others: [batch, length] int32; their ids are allowed too.
 
         Returns:
             [batch, vocab] bool; PAD is not allowed.
@@ -44,8 +44,8 @@ class LexicalShortlist:
         missing = -tf.math.count_nonzero(found, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
         more = among & (tf.cumsum(tf.cast(among, tf.int32), axis=1) <= missing)
         found |= tf.pad(more, [[0, 0], [0, tf.shape(found)[1] - tf.shape(more)[1]]])
-        if prefix is not None:
-            found = _with(found, tf.RaggedTensor.from_tensor(prefix, padding=PAD_ID))
+        for ids in others:
+            found = _with(found, tf.ragged.boolean_mask(ids, ids != PAD_ID))
         return found
 
 

@@ -378,20 +378,25 @@ class Translator:
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
         max_target_lengths = self.max_target_lengths(lengths)
         is_normalized = len(self.models) > 1
-        ids, allowed, gain = None, [], 0.0
-        if self._shortlist and not self._grammar:
-            allowed = [self._shortlist.allowed(source, prefix)]
+        grammar, soft, state = self._grammar, None, None
+        if grammar:
+            state = grammar.begin(source, max_target_lengths, self.beam_size)
+            soft = grammar if isinstance(grammar, SoftGrammar) else None
+        ids, allowed = None, []
+        if self._shortlist and (soft or not grammar):
+            also = [part for part in (prefix, soft and soft.wanted(state)) if part is not None]
+            allowed = [self._shortlist.allowed(source, *also)]
             # Other searches know ids alone, not their places in a list.
             if isinstance(self.settings.search, BeamSearch):
                 ids, *allowed = narrowed(*allowed)
                 prefix = prefix if prefix is None else places_among(ids, prefix)
+                state = soft.among(state, ids) if soft else None
         model: StepModel = (decoder := self._ensemble.decoder(self.beam_size, ids))
         cache: Cache = decoder.begin(source, *allowed)
-        if grammar := self._grammar:
+        if grammar:
             model = GrammaticalModel(decoder, grammar, is_normalized)
-            state = grammar.begin(source, max_target_lengths, self.beam_size)
             cache, is_normalized = (cache, state), True
-            gain = grammar.gain(state) if isinstance(grammar, SoftGrammar) else 0.0
+        gain = soft.gain(state) if soft else 0.0
         # Among narrowed ids, the first ones alone are at their own places.
         forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
         constraints = DecodingConstraints(

@@ -1,11 +1,13 @@
 """A shortlist: each sentence has its own ids, whatever is translated beside it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.glossary import Glossary
 from t2t_repro.decoding.settings import (
     BeamSearch,
     ImportedBehaviour,
@@ -74,16 +76,28 @@ def test_a_sentence_has_the_ids_of_its_words_and_those_of_all(model, lists):
     np.testing.assert_array_equal(left, allowed[:, ids])
 
 
+@pytest.fixture
+def glossary(tmp_path):
+    (tmp_path / "terms.tsv").write_text("red bird\tblue river\nhouse\ta cloud\n")
+    return partial(Glossary, file=str(tmp_path / "terms.tsv"), bonus=30.0)
+
+
+@pytest.mark.parametrize("has_glossary", [False, True])
 @pytest.mark.parametrize("search", [BeamSearch(4), MarianSearch(1)])
-def test_translations_are_those_of_all_ids_with_the_others_masked(translator, search):
-    whole = replace(translator.settings, search=WholeVocabulary(search, search.beam_size))
+def test_translations_are_those_of_all_ids_with_the_others_masked(
+    translator, search, has_glossary, glossary
+):
+    settings = replace(translator.settings, grammar=glossary if has_glossary else None)
+    whole = replace(settings, search=WholeVocabulary(search, search.beam_size))
     expected = translator.with_settings(whole).translate(LINES, search.beam_size)
-    narrow = translator.with_settings(replace(translator.settings, search=search))
+    narrow = translator.with_settings(replace(settings, search=search))
     assert_same(narrow.translate(LINES, search.beam_size), expected)
     alone = [found for line in LINES for found in narrow.translate([line], search.beam_size)]
     assert_same(alone, expected)
-    without = replace(translator.settings, search=search, shortlist=False)
+    without = replace(settings, search=search, shortlist=False)
     assert translator.with_settings(without).translate(LINES) != narrow.translate(LINES)
+    if has_glossary:
+        assert ["lue river" in best.text for best, *_ in expected] == [True, False, False, False]
 
 
 def test_samples_have_no_other_ids(translator, lists, subwords, model):
