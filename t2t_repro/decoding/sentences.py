@@ -88,15 +88,19 @@ def translate_sentences(
     lines = [line.removeprefix("\ufeff") for line in texts("lines", lines)]
     split_lines = [[*_parts(line, language)] for line in lines]
     known = {"": Translation("", 0.0)}
+    divided = dict[str, list[SentencePart]]()
     while unknown := [*{text: 0 for line in split_lines for text, _ in line if text not in known}]:
         halved = {text for text in long(unknown) if _gaps(text)}
         known.update(dict.fromkeys(halved, Translation("", 0.0, truncated=True)))
         whole = [text for text in unknown if text not in halved]
         known.update(zip(whole, translate_marked(whole, translate, align), strict=True))
+        # Equal sentences are looked at once, too.
+        divided |= {text: parts for text in unknown if (parts := [*_divide(text, known[text])])}
         split_lines = [
-            [part for sentence in line for part in _fit(sentence, known)] for line in split_lines
+            [part for sentence in line for part in _fit(sentence, divided)] for line in split_lines
         ]
-    return [_join(*of_line, known) for of_line in zip(lines, split_lines, strict=True)]
+    best = {text: _without_additions(text, found.text) for text, found in known.items()}
+    return [_join(*of_line, known, best) for of_line in zip(lines, split_lines, strict=True)]
 
 
 def _parts(line: str, language: str) -> Iterator[SentencePart]:
@@ -113,7 +117,7 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
     text, blank = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
-    elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?"):
+    elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):
         yield codes + text, blank
     else:
         lead = len(text) - len(_LEAD.sub("", text, count=1))
@@ -139,28 +143,31 @@ def _is_bad(found: Translation, text: str) -> bool:
     return found.truncated or is_short or without_cycles(found.text, text) != found.text
 
 
-def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
-    """Halves a sentence whose translation is bad, and its halves, where there is white space.
+def _fit(sentence: SentencePart, divided: Mapping[str, list[SentencePart]]) -> list[SentencePart]:
+    """Replaces a sentence by its parts, and these by theirs."""
+    text, blank = sentence
+    if text not in divided:
+        return [sentence]
+    *parts, (last, stays) = divided[text]
+    return [one for part in (*parts, (last, stays + blank)) for one in _fit(part, divided)]
+
+
+def _divide(text: str, found: Translation) -> Iterator[SentencePart]:
+    """Halves a sentence whose translation is bad, where there is white space.
 
     If its translation has not what is kept, the sentence is divided there.
     """
-    text, blank = sentence
-    found = known.get(text)
-    if found and _is_bad(found, text) and (gaps := _gaps(text)):
+    if _is_bad(found, text) and (gaps := _gaps(text)):
         codes = languages_in_front(text)
         start, end = gaps[len(gaps) // 2].span()
-        for half in (text[len(codes) : start], text[start:end]), (text[end:], blank):
-            for part in _without_marks(half, codes):
-                yield from _fit(part, known)
-    elif found and (own := kept(text)) and own != kept(found.text):
-        yield from _between_kept(sentence)
-    else:
-        yield sentence
+        for half in (text[len(codes) : start], text[start:end]), (text[end:], ""):
+            yield from _without_marks(half, codes)
+    elif (own := kept(text)) and own != kept(found.text):
+        yield from _between_kept(text)
 
 
-def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
+def _between_kept(text: str) -> Iterator[SentencePart]:
     """Splits a sentence around what is kept."""
-    text, blank = sentence
     codes = languages_in_front(text)
     place = len(codes)
     spans = [found.span() for found in KEPT.finditer(text, place)]
@@ -172,29 +179,34 @@ def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
         else:
             yield "", text[place:end]
         place = end
-    yield "", blank
+
+
+def _without_additions(text: str, translation: str) -> str:
+    """Returns the translation of a part without cycles and what the model has added."""
+    source, best = text.removeprefix(languages_in_front(text)), without_cycles(translation, text)
+    if kept(best) != kept(source):
+        best = " ".join(masked(best, " ").split()) or source
+    # Subwords may be normalised, and have none.
+    return best.replace("...", "…") if "…" in source and "..." not in source else best
 
 
 def _join(
-    line: str, parts: Sequence[SentencePart], known: Mapping[str, Translation]
+    line: str,
+    parts: Sequence[SentencePart],
+    known: Mapping[str, Translation],
+    best: Mapping[str, str],
 ) -> Translation:
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
     line = line.replace(codes, "", 1)
     # Of each piece, the source and what stands for it.
     pieces = [(" ", " ")]
-    for (text, stays), translation in zip(parts, found, strict=True):
-        source, best = text.removeprefix(codes), without_cycles(translation.text, text)
-        if kept(best) != kept(source):
-            # The model has added something.
-            best = " ".join(masked(best, " ").split()) or source
-        if "…" in source and "..." not in source:
-            # Subwords may be normalised, and have none.
-            best = best.replace("...", "…")
+    for text, stays in parts:
+        source, target = text.removeprefix(codes), best[text]
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
         is_part = stays.strip() and not source.endswith(".")
-        best = best[:-1] if is_part and best[-1:] in (".", ",") else best
-        pieces += [piece for piece in ((source, best), (stays, stays)) if piece[1]]
+        target = target[:-1] if is_part and target[-1:] in (".", ",") else target
+        pieces += [piece for piece in ((source, target), (stays, stays)) if piece[1]]
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
         text=joined if kept(joined) == kept(line) else line,
