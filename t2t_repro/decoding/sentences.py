@@ -22,7 +22,7 @@ SentencePart = tuple[str, str]
 
 # Around a sentence: emphasis, emoji and tags. Before it, punctuation on its own that opens nothing,
 # and the number of a list; after it, what begins something else, as in HTML before a tag.
-_MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
+_MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|~~|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
 _LEAD = re.compile(rf"(?i)(?:{_MARK}|[^\w\s{{}}%$@(\[«“„]++(?<![\"'])\s|\(?\d{{1,3}}[.)]\s)*+")
 _TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z")
 

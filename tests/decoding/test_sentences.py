@@ -63,6 +63,8 @@ def test_nothing_is_lost(line, language):
         ("en", "*Yes.* So.\u202c Go.😀 No", ["*Yes.*", "So.\u202c", "Go.😀", "No"]),
         ("cs", "Dne 5. října přišel. Ano.", ["Dne 5. října přišel.", "Ano."]),
         ("nl", "Mevr. de Vries komt. Ja.", ["Mevr. de Vries komt.", "Ja."]),
+        ("nl", "Zie blz. 5, d.w.z. hier. Ja.", ["Zie blz. 5, d.w.z. hier.", "Ja."]),
+        ("pl", "W 2010 r. było. Tak.", ["W 2010 r. było.", "Tak."]),
         ("ja", "３．５です。はい。", ["３．５です。", "はい。"]),
     ],
 )
@@ -94,6 +96,7 @@ def test_the_numbers_of_a_list_are_in_front_of_sentences():
     [
         ("1. A tree.", ["A tree."]),
         ("*A tree.* 😊", ["A tree."]),
+        ("~~A tree.~~", ["A tree."]),
         ("<i>A tree.</i> (2) Go\u202c", ["A tree.", "Go"]),
         ("&nbsp;A tree.\\n", ["A tree."]),
         ("--- 00:14.167 --> 00:16.083 🌷🌷 123. %s", []),
@@ -161,7 +164,8 @@ KEPT = [
         "{name!r} %(n)s %1$s %.2f %i %ld %5d %-10s %@ {{count}} ${name} %{n} $t(key.path) $1 @paul "
         "__count__ :amount :smile: <ph/> </i> <0> <big> --option -o /etc/fstab ~/x.conf C:\\dir\\x "
         "docs/a.md &amp; <sup> #tag @:a.b @.lower:key @:(key) @:{key} $HOME$ %1% me@x:~/a$ a.Bar() "
-        "``x`` ](a.md) \\n \\u2068 <?x?> 😀 → \u2068",
+        "``x`` ](a.md) \\n \\u2068 <?x?> 😀 → \u2068 *|A|* ##a## [[a]] %%a%% %1!s! $HOME/bin "
+        "git@x.org:a/b.git x.co.uk",
     ),
     "<%= a %>",
     "%(a b)s",
