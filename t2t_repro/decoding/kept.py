@@ -37,7 +37,7 @@ _KINDS = (
     r"\$(?:\w*\([^()]*\)|[a-z_]\w*(?:\$|(?:/[\w.-]*\w)+)?|[1-9](?!\w|[.,]\d|\s\w*illi))",
     # :name, :smile:, __name__, name(), `name`, [X1X], entities, <% name %>
     rf"(?<!:)(?<!{_LETTER}):(?:[a-z_]\w*:?|[\w+-]+:)|(?<!\w)(?:__\w+?__|##\w+?##)(?!\w)",
-    rf"(?<![\w.\u00c0-\u1fff])[a-z_][\w.]*+\(\)|(?<!`)`++[^`\n]*[^\s`]`++|\[(?:X\d+X|\[\w+\])\]|\*\|\w+\|\*|&#?\w+;|{TAG}",
+    rf"(?<![\w.\u00c0-\u1fff])[a-z_][\w.]*+\(\)|(?<!`)`++[^`\n]*[^\s`]`++|\[(?:X\d+X|\[\w+\])\]|&#?\w+;|{TAG}",
     # Signs, but not those that end a sentence
     rf"[<[][%?][^<>[]*?[%?][>\]]|(?<![.!?。！？…{_SIGNS}\u200d\ufe0f])[{_SIGNS}][{_SIGNS}\u200d\ufe0f]*+",
     # \n; --option, -o; a/b.c; /a/b, ~/a, ../a, C:\a, \\a\b, where names may have blanks before \
@@ -52,7 +52,7 @@ KEPT = re.compile("|".join(_KINDS), re.IGNORECASE | re.ASCII)
 _INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
 WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 # A quick look: ordinary sentences have none of these.
-_HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#|{_SIGNS}]|:[a-z_+]|__|\.[a-z(]|\(\)|-(?<!\w-)[a-z-]")
+_HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z(]|\(\)|-(?<!\w-)[a-z-]")
 
 
 def masked(text: str, filler: str = "X") -> str:
