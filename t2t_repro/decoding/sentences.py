@@ -133,7 +133,7 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
 def _gaps(text: str) -> list[re.Match[str]]:
     """Returns where a text can be halved: after commas, or else words, outside of what is kept."""
     shown, start = masked(text), len(languages_in_front(text))
-    commas = re.compile(r"(?<=[,;:،؛—])\s+|(?<=[、，；：])(?!\Z)")
+    commas = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
     return [*commas.finditer(shown, start)] or [*re.compile(r"\s+").finditer(shown, start)]
 
 
