@@ -145,7 +145,7 @@ def _divide(text: str, found: Translation) -> _Division:
     """
     letters, own = length_in_letters(found.text), length_in_letters(text)
     is_bad = found.truncated or without_cycles(found.text, text) != found.text
-    is_doubtful = letters > 0 and (own > 250 or 60 < own > 1.4 * letters)
+    is_doubtful = letters > 0 and (own > 250 or 60 < own > 1.5 * letters)
     is_broken = bool(things := kept(text)) and things != kept(found.text)
     if (is_bad or is_doubtful) and (gaps := _gaps(text)):
         codes, (start, end) = languages_in_front(text), gaps[len(gaps) // 2].span()
