@@ -119,7 +119,7 @@ def test_a_model_gets_sentences_without_marks(line, asked):
     assert (row.text, received) == (line.removeprefix("\ufeff>>de<<"), asked)
 
 
-@pytest.mark.parametrize(("count", "kept_letters"), [(4, 70), (8, 350)])
+@pytest.mark.parametrize(("count", "kept_letters"), [(4, 66), (8, 350)])
 def test_a_long_text_of_whose_translation_a_part_is_lost_is_halved(count, kept_letters):
     def forgetful(texts):
         return [Translation(text[:kept_letters].upper(), -1.0) for text in texts]
