@@ -1,4 +1,4 @@
-"""The values that gin/small.gin leaves to the number of training pairs and to the machine."""
+"""The values that gin files leave to the number of training pairs and to the machine."""
 
 import re
 from pathlib import Path
@@ -36,17 +36,23 @@ def small_corpus(pairs: int) -> dict[str, Any]:
         "InverseSquareRoot.peak": 0.001 if is_large else 0.0015,
         "Batches.tokens_per_batch": 4096 if is_large else 2048,
         "TrainingSchedule.steps": min(max(1000 * round(pairs / 2500), 8000), 80_000),
-        "train.precision": "mixed_bfloat16" if _computes_in_bfloat16() else "float32",
+        "train.precision": machine_precision(),
     }
 
 
-def _computes_in_bfloat16() -> bool:
-    """Tells whether the GPU, or else the processor, has bfloat16; others emulate it."""
+@gin.configurable
+def machine_precision() -> str:
+    """Returns the precision in which this machine trains faster, 'mixed_bfloat16' or 'float32'.
+
+    It has bfloat16 if its GPU, or else its processor, computes in it; others emulate it.
+    """
     # Mistakes in a gin file are said before TensorFlow is imported.
     import tensorflow as tf
 
     if gpus := tf.config.list_physical_devices("GPU"):
         details = tf.config.experimental.get_device_details(gpus[0])
-        return bool(details.get("compute_capability", (0, 0)) >= (8, 0))
-    flags = PROCESSOR.read_text() if PROCESSOR.exists() else ""
-    return bool(re.search(r"\b(avx512_bf16|amx_bf16)\b", flags))
+        computes = bool(details.get("compute_capability", (0, 0)) >= (8, 0))
+    else:
+        flags = PROCESSOR.read_text() if PROCESSOR.exists() else ""
+        computes = bool(re.search(r"\b(avx512_bf16|amx_bf16)\b", flags))
+    return "mixed_bfloat16" if computes else "float32"

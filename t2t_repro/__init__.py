@@ -82,6 +82,7 @@ class _KerasFinder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Finds Keras, with a loader that calls `_register`; None for other modules."""
         spec = PathFinder.find_spec(name) if name == "keras" else None
         if spec and spec.loader:
             execute = spec.loader.exec_module

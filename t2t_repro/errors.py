@@ -34,7 +34,7 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Escapes what would steer a terminal, as Python's repr does; keeps newlines and tabs."""
+    """Escapes the controls of a terminal, as Python's repr does; keeps newlines and tabs."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

@@ -50,24 +50,23 @@ def main() -> None:
         if not FLAGS.source:
             data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
             sources, references = data.text(FLAGS.split)
-    given = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
-    given += [("translations", path) for path in FLAGS.translations]
-    systems = [System(path, read_input(path, flag)) for flag, path in given]
+    systems = _read_systems()
+    # The model's own translations follow the baseline's.
+    place = 1 if FLAGS.baseline else 0
     counts = {f"--source={FLAGS.source}": len(sources)} if FLAGS.source else {}
     counts |= {system.name: len(system.translations) for system in systems}
     check_line_counts(counts | {"the reference": len(references)})
     if FLAGS.model_dir:
         translator = shared.load_translator(checkpoint, others=experiment.EVALUATION)
-        systems.insert(bool(FLAGS.baseline), _translate(translator, checkpoint, sources, data))
+        systems.insert(place, _translate(translator, checkpoint, sources, data))
     else:
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
     metrics = EvaluationSettings().metrics
     scores = [[of(one.translations, references, sources) for of in metrics] for one in systems]
     _print(systems, scores)
-    own, own_scores = systems[bool(FLAGS.baseline)], scores[bool(FLAGS.baseline)]
-    if own.perplexity is not None:
-        _keep(translator, checkpoint, own.perplexity, own_scores)
+    if (perplexity := systems[place].perplexity) is not None:
+        _keep(translator, checkpoint, perplexity, scores[place])
 
 
 def _check_flags() -> None:
@@ -95,6 +94,13 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
         columns += zip(*rows, strict=True)
     check_line_counts(counts)
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _read_systems() -> list[System]:
+    """Reads the translations of --baseline, which come first, and --translations."""
+    given = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
+    given += [("translations", path) for path in FLAGS.translations]
+    return [System(path, read_input(path, flag)) for flag, path in given]
 
 
 def _translate(

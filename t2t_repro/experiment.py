@@ -34,7 +34,7 @@ _FEW_PAIRS = 10_000
 
 
 _SETTINGS = (Experiment, SubwordTraining, decoding.Sampling)
-"""What `read`, or a later export, builds; gin files name all others."""
+"""The configurables that `read`, or a later export, builds; gin files name all others."""
 
 
 def read(
@@ -81,15 +81,15 @@ def configuration() -> Configuration:
 def _bind_by_size(
     chosen: Mapping[str, Any], bound: Collection[str], pairs: int
 ) -> Mapping[str, Any]:
-    """Binds what the number of training pairs decides and nothing else binds.
+    """Binds the parameters that depend on the number of training pairs, unless they are bound.
 
     Args:
         chosen: values by name.
-        bound: names of what is bound already.
-        pairs: to train on, after cleaning.
+        bound: names of the parameters that are bound already.
+        pairs: the number of training pairs, after cleaning.
 
     Returns:
-        what is bound now.
+        the values that are bound now.
     """
     chosen = {name: value for name, value in chosen.items() if name not in bound}
     for name, value in chosen.items():

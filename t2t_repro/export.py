@@ -41,20 +41,9 @@ _CALIBRATION_LINES = 200
 
 
 def main() -> None:
-    """Exports what the flags name."""
+    """Exports the model that the flags name."""
     weights = FLAGS.weights or _WEIGHTS[FLAGS.format][0]
-    if weights not in _WEIGHTS[FLAGS.format]:
-        given = f"--weights={weights} with --format={FLAGS.format}"
-        raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
-    shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
-    package = f"{FLAGS.direction} {FLAGS.package_version}"
-    languages = re.fullmatch(r"([a-z]+)-([a-z]+) [\d.]*\d", package)
-    if FLAGS.format == "argos" and not languages:
-        raise UserError(f"--direction, --package_version: {package}, expected such as en-de 1.0.")
-    if FLAGS.format in ("ctranslate2", "argos"):
-        check_extra("ctranslate2", "ctranslate2", *["babel"] * (FLAGS.format == "argos"))
-    if FLAGS.format == "marian" and not FLAGS.calibration:
-        raise UserError("--format=marian needs --calibration: a file of 100 source sentences.")
+    _check_flags(weights)
     checkpoint = shared.find_checkpoint()
     precision = "mixed_bfloat16" if weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
@@ -83,11 +72,11 @@ def main() -> None:
         from t2t_repro.formats.litert import write_litert_model
 
         write_litert_model(translator, weights, FLAGS.max_length, export_dir, FLAGS.one_line)
-    elif languages and FLAGS.format == "argos":
+    elif FLAGS.format == "argos":
         from t2t_repro.formats.ctranslate2.argos import write_argos_package
 
-        version = FLAGS.package_version
-        write_argos_package(translator, weights, export_dir, languages.groups(), version)
+        languages = FLAGS.direction.split("-")
+        write_argos_package(translator, weights, export_dir, languages, FLAGS.package_version)
     else:
         from t2t_repro.formats.hugging_face.export import HuggingFaceModel
         from t2t_repro.formats.hugging_face.model_card import model_card
@@ -99,6 +88,22 @@ def main() -> None:
         for difference in model.differences:
             logging.warning(difference)
     logging.info("exported %s weights: %s", weights, export_dir)
+
+
+def _check_flags(weights: str) -> None:
+    """Checks the flags of the format, before the model is loaded."""
+    if weights not in _WEIGHTS[FLAGS.format]:
+        given = f"--weights={weights} with --format={FLAGS.format}"
+        raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
+    shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
+    package = f"{FLAGS.direction} {FLAGS.package_version}"
+    if FLAGS.format == "argos" and not re.fullmatch(r"[a-z]+-[a-z]+ [\d.]*\d", package):
+        raise UserError(f"--direction, --package_version: {package}, expected such as en-de 1.0.")
+    if FLAGS.format in ("ctranslate2", "argos"):
+        also = ["babel"] if FLAGS.format == "argos" else []
+        check_extra("ctranslate2", "ctranslate2", *also)
+    if FLAGS.format == "marian" and not FLAGS.calibration:
+        raise UserError("--format=marian needs --calibration: a file of 100 source sentences.")
 
 
 def cli() -> None:

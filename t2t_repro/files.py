@@ -55,7 +55,7 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Names what is written in errors of the disk, which libraries leave out or call otherwise.
+    """Names the path in errors of the disk, where libraries leave it out or name another.
 
     Args:
         path: of the file or directory.
@@ -129,7 +129,7 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
 
     Args:
         path: of the lock, a file that exists while it is held. A killed process frees the lock.
-        seconds: to wait at most; -1 for as long as it takes.
+        seconds: the longest wait; -1 for as long as it takes.
 
     Raises:
         TimeoutError: another process holds the lock.

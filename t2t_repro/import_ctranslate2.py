@@ -30,7 +30,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Imports what the flags name."""
+    """Imports the model that the flags name."""
     check_new("model_dir")
     place, splitters = Path(FLAGS.model), [Path(name) for name in FLAGS.sentencepiece]
     import_tensorflow()

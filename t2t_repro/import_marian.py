@@ -30,20 +30,23 @@ from t2t_repro.files import whole_directory
 FLAGS = flags.FLAGS
 
 _FILES = ["*.json", "*.model", "*.spm", "README.md", "*.safetensors"]
-"""What is downloaded of a model; older ones have tf_model.h5 alone."""
+"""The files of a model to download; older models have tf_model.h5 alone."""
 
 
 def main() -> None:
-    """Imports what the flags name."""
+    """Imports the model that the flags name."""
     import_model(FLAGS.vocab)
 
 
 def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
-    """Imports what --model names.
+    """Imports the model or models of --model.
 
     Args:
         vocab: the vocabularies of Marian's own files.
         languages: arguments of `read_hugging_face`.
+
+    Raises:
+        UserError: a flag, or the model, cannot be used.
     """
     check_new("model_dir")
     place, name, commit = _find_model()
@@ -70,7 +73,7 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
 
 
 def _find_model() -> tuple[Path, str, str | None]:
-    """Finds the directory or file that --model names, or downloads what it names on the hub.
+    """Finds the directory or file of --model, or downloads it if it is a name on the hub.
 
     Returns:
         its path; its absolute path, or the model's name on the hub; its revision there.

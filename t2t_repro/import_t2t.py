@@ -27,7 +27,7 @@ Translator.max_extra_length = 50
 
 
 def main() -> None:
-    """Imports what the flags name."""
+    """Imports the model that the flags name."""
     check_new("model_dir")
     subwords = T2TSubwords(FLAGS.vocabulary)
     import_tensorflow()

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
-    """Loads what translates, and returns how many threads are to call it."""
+    """Loads the engines; returns them, and the number of threads that are to call them."""
     if FLAGS.litert:
         return [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
     checkpoints = list(map(shared.find_checkpoint, paths))

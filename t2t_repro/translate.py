@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def _translate_file(path: Path) -> None:
-    """Fills what is untranslated in a file; what the model breaks stays untranslated."""
+    """Fills the untranslated units of a file; those that the model breaks stay untranslated."""
     fill = _FILLS.get(path.suffix.lower())
     if not fill or not text_lines.file_path(FLAGS.output):
         raise UserError(f"--file={path}: expected {', '.join(_FILLS)}, and a file as --output.")
@@ -96,7 +96,7 @@ def _translate_file(path: Path) -> None:
 
 
 def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
-    """Loads what translates; returns it, and what tells all that determines its output."""
+    """Loads an engine; returns it, and a function for the settings that determine its output."""
     if shared.is_litert():
         engine = LiteRTTranslator(Path(FLAGS.litert))
         return engine, partial(shared.litert_settings, engine.path, _USED)
@@ -118,7 +118,7 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
     lines = [*chain.from_iterable(by_line)]
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
-    pairs = [(line, one.text) for line, some in zip(sources, found, strict=True) for one in some]
+    pairs = [(line, one.text) for line, best in zip(sources, found, strict=True) for one in best]
     return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
 
 

@@ -137,7 +137,8 @@ def _with_litert(
     settings = TranslatorSettings(BeamSearch(translator.beam_size))
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "exported"
-        write_litert_model(translator.with_settings(settings), weights, OUTPUT_TOKENS, directory)
+        model = translator.with_settings(settings)
+        write_litert_model(model, weights, OUTPUT_TOKENS, directory, one_line=False)
         # What is read may be longer than what is written.
         write_json(directory / CONFIG, read_json(directory / CONFIG) | {"max_source_length": 1024})
         engine = LiteRTTranslator(directory)

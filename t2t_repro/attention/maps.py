@@ -166,7 +166,7 @@ def as_html(
         model: its name.
         source: a sentence.
         target: its translation.
-        target_origin: whose translation it is.
+        target_origin: where the translation is from, e.g. "given".
     """
     kinds = [
         {**attention._asdict(), "weights": np.rint(attention.weights * _SCALE).astype(int).tolist()}
@@ -201,7 +201,7 @@ def draw(
     """Draws panels; outer ones are labelled with subwords.
 
     Args:
-        attention: whose panels they are.
+        attention: the map that the panels belong to.
         panels: [panels, query_length, key_length].
         names: of the panels.
         columns: of panels.

@@ -1,1 +1,1 @@
-"""What command lines share: how they run and fail, and flags that several of them have."""
+"""Shared by command lines: running and failing, and flags that several of them have."""

@@ -22,6 +22,7 @@ class _Path(flags.ArgumentParser[str]):
     """A path on this machine; "~" is the home directory."""
 
     def parse(self, argument: str) -> str:
+        """Returns the path; absl reports a ValueError as a mistake in the flag."""
         # TensorFlow takes the first ones for patterns, and a path has to fit on a line of the log.
         if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
             raise ValueError("expected a path on this machine, without '*', '?', '[' and ']'")
@@ -220,7 +221,7 @@ def decoding_settings(
 
 
 def litert_settings(model: Path, flag_names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns what `decoding_settings` does, of an exported model's file."""
+    """Returns the settings of an exported model's file, as `decoding_settings` does."""
     values = {f"--{name}": FLAGS[name].value for name in flag_names}
     return {"--litert": [str(model), model.stat().st_mtime]} | values
 

@@ -1,4 +1,4 @@
-"""How a command line runs: a user's mistake is one line and status 2.
+"""Runs a command line: a user's mistake is one line and status 2.
 
 A command calls `import_tensorflow` after all checks that need none, so mistakes are reported soon.
 """
@@ -90,7 +90,7 @@ class _ShortLines(Formatter):
 
     def formatMessage(self, record: LogRecord) -> str:
         """Returns the line, without the traceback that may follow it."""
-        mark = f"{record.levelname.lower()}: " * (record.levelno >= WARNING)
+        mark = f"{record.levelname.lower()}: " if record.levelno >= WARNING else ""
         return f"{self.formatTime(record, '%H:%M:%S')} {mark}{record.message}"
 
 
@@ -129,7 +129,7 @@ class AboveBars(io.TextIOBase):
 
 
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
-    """Parses the command line; mistakes in it are one line."""
+    """Parses the command line; answers --help and --version, and reports mistakes in one line."""
     # The reader of --help may go, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if "--version" in argv:
@@ -142,18 +142,23 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
         sys.stdout.flush()
         sys.exit()
     except flags.Error as error:
-        message = " ".join(str(error).split())
-        if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
-            # absl looks for missing flags before it says what else was given.
-            valued = {f"--{name}" for name in flags.FLAGS if not flags.FLAGS[name].boolean}
-            words = (word for flag, word in pairwise(argv) if flag not in valued)
-            _check_stray([word for word in words if not word.startswith("-")])
-            _fail(f"{missing[1]} is missing: see --help.")
-        twice = r"flag (--\w+)=(.*): already defined as (.*)"
-        message = re.sub(twice, r"\1 is given as \3 and as \2, expected once", message)
-        _fail(f"{message.replace(' ?', '?')}: see --help.")
+        _fail(f"{_mistake(error, argv)}: see --help.")
     finally:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+def _mistake(error: flags.Error, argv: Sequence[str]) -> str:
+    """Rewords absl's message about a command line; ends here if an argument is not a flag."""
+    message = " ".join(str(error).split())
+    if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
+        # absl looks for missing flags before it says what else was given.
+        valued = {f"--{name}" for name in flags.FLAGS if not flags.FLAGS[name].boolean}
+        words = (word for flag, word in pairwise(argv) if flag not in valued)
+        _check_stray([word for word in words if not word.startswith("-")])
+        return f"{missing[1]} is missing"
+    twice = r"flag (--\w+)=(.*): already defined as (.*)"
+    message = re.sub(twice, r"\1 is given as \3 and as \2, expected once", message)
+    return message.replace(" ?", "?")
 
 
 def _check_stray(arguments: Sequence[str]) -> None:

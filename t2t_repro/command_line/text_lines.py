@@ -39,7 +39,10 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
 
     Args:
         path: of the file; None or "-" for standard input.
-        flag: that gave the path, for errors.
+        flag: the one that gave the path, for errors.
+
+    Raises:
+        UserError: several flags are standard input, or the file cannot be read.
     """
     file = file_path(path)
     names = [f"--{name}" for name, named in _named_files() if named == _STANDARD_INPUT]
@@ -70,7 +73,7 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
     """Writes lines to standard output, or to a file that appears whole or not at all.
 
     Args:
-        lines: to write.
+        lines: the text, without line ends.
         path: of the file, compressed if its name ends as in `COMPRESSED`; None or "-" for standard
             output.
     """
@@ -89,7 +92,7 @@ def check_output(flag: str = "output") -> None:
     """Checks that a file can be written, before hours of work.
 
     Args:
-        flag: that names the file; without a value there is nothing to check.
+        flag: the one that names the file; without a value there is nothing to check.
     """
     if not (path := flags.FLAGS[flag].value) or (path == "-" and flag == "output"):
         return
@@ -121,7 +124,7 @@ def written(number: int, translations: Iterable[Translation], scores: bool) -> I
     """
     for translation in translations:
         text = one_line(translation.text)
-        mark = "\tunfinished" * (not translation.finished)
+        mark = "" if translation.finished else "\tunfinished"
         yield f"{number}\t{translation.score:.4f}\t{text}{mark}" if scores else text
 
 
@@ -223,7 +226,11 @@ class _PartialFile:
             file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
     def skip(self, blocks: Iterator[Block]) -> int:
-        """Skips the blocks that are finished, and returns how many lines these are."""
+        """Skips the blocks that are finished, and returns how many lines these are.
+
+        Raises:
+            UserError: they are of another command or another input.
+        """
         lines = 0
         for record in self._records():
             block = next(blocks, None)
@@ -263,6 +270,9 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
 
     Args:
         inputs: paths by flag; see `stream_input`.
+
+    Raises:
+        UserError: an input has more lines than another one.
     """
     rows = zip_longest(*(stream_input(path, flag) for flag, path in inputs.items()))
     first = 1

@@ -1,4 +1,4 @@
-"""Checks what gin binds before anything is computed: values, what is missing, what is not used."""
+"""Checks gin's bindings before anything is computed: wrong values, missing and unused ones."""
 
 import dataclasses
 import inspect
@@ -73,7 +73,9 @@ def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -
             needed = f"{reference.name}.{name}"
             scopes = [key.removesuffix(needed) for key in bound if key.split("/")[-1] == needed]
             # A call without a scope may be in any scope that its caller has.
-            if not any(not reference.scope or reference.scope.startswith(x) for x in scopes):
+            scope = reference.scope
+            is_bound = any(not scope or scope.startswith(around) for around in scopes)
+            if not is_bound:
                 full = reference.scope + needed
                 advice = f"add '{full} = ...' to the gin file, or give it with --gin_param"
                 raise UserError(f"{full} is not bound, but this run needs it: {advice}.")
@@ -129,10 +131,10 @@ def _required(reference: Reference) -> Iterator[str]:
 
 def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Returns the parameters of a function or a constructor that can be given by name."""
-    # Of a class Python would rather show the parameters of __new__, if it has one.
+    # Of a class with a __new__, `inspect.signature` would show the parameters of that.
     parameters = [*inspect.signature(values.constructor_of(owner)).parameters.values()]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    own = parameters[inspect.isclass(owner) :]
+    own = parameters[1:] if inspect.isclass(owner) else parameters
     return {parameter.name: parameter for parameter in own if parameter.kind in named}
 
 

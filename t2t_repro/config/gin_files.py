@@ -132,7 +132,7 @@ def _find_configurable(name: str, place: str) -> Callable[..., Any]:
 
 
 def value_of(owner: str, name: str) -> Any:
-    """Returns what one parameter is bound to, or None; nothing else is built."""
+    """Returns the value that one parameter is bound to, or None; builds nothing else."""
     # A copy resolves a macro or a reference.
     return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
@@ -223,7 +223,7 @@ def trained_bindings(
 
 
 def import_hint(text: str) -> str:
-    """Returns how to import the modules that a configuration names, if it names any."""
+    """Returns a hint about importing the modules of a configuration; "" if it names none."""
     imports = (line for line in gin_text.statements(text) if isinstance(line, ImportStatement))
     flags = " ".join(f"--import={line.module}" for line in imports)
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""

@@ -95,7 +95,7 @@ def statements(text: str, name: str = "the configuration") -> list[Any]:
 
 
 def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
-    """Returns what a text binds, by the parameters' names of today.
+    """Returns the values that a text binds, by the parameters' names of today.
 
     Args:
         text: as in `statements`; of an older version, perhaps.
@@ -112,7 +112,8 @@ def name_of(binding: BindingStatement) -> str:
     """Returns today's name of a parameter, or of a macro, with its scope and without modules."""
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
-    return name_today(f"{scope}{selector}{'.' * bool(binding.arg_name)}{binding.arg_name}")
+    parameter = f".{binding.arg_name}" if binding.arg_name else ""
+    return name_today(f"{scope}{selector}{parameter}")
 
 
 def owner_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which values a parameter takes, by its annotation: `steps: Count`, `dropout: Rate`.
+"""Checks values by the annotations of their parameters: `steps: Count`, `dropout: Rate`.
 
 Values of a gin file and of a call in Python are compared with the same annotations.
 """
@@ -181,7 +181,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def expected(hint: Any) -> str:
-    """Returns what an annotation asks for, in words: "an integer at least 1 or None"."""
+    """Describes the values that an annotation permits: "an integer at least 1 or None"."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return expected(parts[0]) + "".join(map(str, parts[1:]))

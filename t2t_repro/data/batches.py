@@ -104,7 +104,7 @@ class Batches:
         micro_batches: number in a batch; see `TrainStep`.
         is_static: whether micro-batches have the static shapes that a compiler needs. Otherwise
             empty rows, columns and capacity are cut off.
-        mixture: which sentences an epoch has; every sentence once by default.
+        mixture: chooses the sentences of an epoch; every sentence once by default.
         data: the data of `store`; only a segmentation needs them.
         shapes: of micro-batches.
     """

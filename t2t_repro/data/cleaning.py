@@ -93,10 +93,7 @@ class Variants(Protocol):
 
 
 def clean(
-    blocks: Iterable[Sequence[Pair]],
-    rules: Cleaning,
-    held_out: Iterable[Pair] = (),
-    workers: int = 1,
+    blocks: Iterable[Sequence[Pair]], rules: Cleaning, held_out: Iterable[Pair], workers: int
 ) -> Iterator[tuple[list[Pair], CleaningReport]]:
     """Applies the rules to the training pairs of a corpus, block by block.
 

@@ -151,7 +151,7 @@ class _Cutter:
         return cuts
 
     def _end(self, start: int, shape: BatchShape, share: float) -> int:
-        """Returns where a micro-batch ends that begins at `start`."""
+        """Returns the end of the micro-batch that begins at `start`."""
         rows = min(math.ceil(share * shape.rows), self._sentences - start)
         taken = rows
         for before, tokens in zip(self._before, shape.tokens, strict=True):

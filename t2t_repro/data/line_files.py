@@ -17,7 +17,7 @@ from t2t_repro.errors import UserError
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 COMPRESSED: Mapping[str, Callable] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-"""How files are compressed that are read and written, by the ends of their names."""
+"""The functions that open compressed files, by the ends of the names."""
 
 _KINDS = {
     rb"\x1f\x8b": ".gz",
@@ -67,7 +67,11 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
 
 @contextmanager
 def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
-    """Opens a file, or standard input, as plain bytes; UTF-16 if it may be XML."""
+    """Opens a file, or standard input, as plain bytes; UTF-16 if it may be XML.
+
+    Raises:
+        UserError: it is missing, damaged, or of a kind that is not text.
+    """
     try:
         with ExitStack() as stack:
             file: Any = stack.enter_context(path.open("rb")) if path else sys.stdin.buffer
@@ -87,7 +91,7 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
 
 
 def _kind(file: Any) -> str:
-    """Returns what `_KINDS` says of the first bytes of a file; "" for anything else."""
+    """Returns the kind of a file by its first bytes, see `_KINDS`; "" for any other."""
     start = file.peek(512)
     return next((kind for pattern, kind in _KINDS.items() if re.match(pattern, start)), "")
 
@@ -107,7 +111,11 @@ def check_line_counts(counts: Mapping[str, int]) -> None:
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Returns name, size and SHA-256 of a file: its content, in any folder."""
+    """Returns name, size and SHA-256 of a file: its content, in any folder.
+
+    Raises:
+        UserError: there is no such file.
+    """
     if not path.is_file():
         raise UserError(f"cannot read {path}: there is no such file, expected a text file.")
     with path.open("rb") as file:

@@ -112,8 +112,7 @@ def _members(words: tf.Tensor) -> tf.Tensor:
 
 def pharaoh(links: tf.Tensor) -> tf.Tensor:
     """Writes links [batch, words], from `linked_words`, as [batch] strings."""
-    places = tf.where(links != NO_WORD)
-    rows, words = tf.unstack(places, axis=1)
+    rows, words = tf.unstack(tf.where(links != NO_WORD), axis=1)
     source = tf.strings.as_string(tf.boolean_mask(links, links != NO_WORD))
     # Words are numbered from 0 without gaps, so the first link is that of word 0.
     spaces = tf.where(words > 0, " ", "")

@@ -122,9 +122,9 @@ class BeamSteps(StepLoop):
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
         """Returns which rows are at their limit, or cannot gain from another step.
 
-        The latter if no alive hypothesis can still enter the `n_best` finished ones: log P only
-        falls and lp only grows, so log P(best alive) / lp(limit) is an upper bound of all future
-        scores.
+        The latter if no alive hypothesis can still enter the `n_best` finished ones. log P falls
+        but for the gain that a bonus may still bring, and lp only grows. So with this gain,
+        log P(best alive) / lp(limit) is an upper bound of all future scores.
         """
         # [batch]
         best = tf.minimum(state.alive_log_probs[:, 0] + self.constraints.gain, 0.0)
@@ -196,21 +196,23 @@ class BeamSteps(StepLoop):
         return log_probs / self.settings.penalty(length, self.settings.length_penalty)
 
     def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
-        """Divides the candidates into alive and finished hypotheses."""
-        ends = candidates.ids == EOS_ID  # [batch, candidates]
-        # [batch, candidates, max_steps]
-        parent_ids = tf.gather(state.alive_ids, candidates.parents, batch_dims=1)
-        is_here = tf.range(tf.shape(parent_ids)[-1]) == step
-        ids = tf.where(is_here, candidates.ids[:, :, None], parent_ids)
+        """Takes the best candidates as alive hypotheses, and those that end as finished ones."""
+        # [batch, candidates]
+        ends = candidates.ids == EOS_ID
+        # [batch, candidates, max_steps]: the ids of each parent, and the new one at this step.
+        ids_before = tf.gather(state.alive_ids, candidates.parents, batch_dims=1)
+        is_here = tf.range(tf.shape(ids_before)[-1]) == step
+        ids = tf.where(is_here, candidates.ids[:, :, None], ids_before)
 
+        # [batch, beam] both: log-probabilities, and indices of candidates.
         alive_log_probs, alive = tf.math.top_k(
             tf.where(ends, IMPOSSIBLE, candidates.log_probs), self.settings.beam_size
-        )  # [batch, beam] both
+        )
 
         new_scores = self._score(candidates.log_probs, step + 1)
         # [batch, beam + candidates]; the old ones come first because they win ties.
         scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, IMPOSSIBLE)], axis=1)
-        # [batch, beam] both
+        # [batch, beam] both: scores, and indices of old hypotheses and candidates.
         finished_scores, finished = tf.math.top_k(scores, self.settings.beam_size)
 
         return BeamState(

@@ -1,4 +1,4 @@
-"""The protocol of what translates lines; servers and `decoding.sentences` call nothing else.
+"""The protocol of an engine, which translates lines; servers call nothing else of it.
 
 `Translator` is an engine. Others need no TensorFlow, and neither does this module.
 """

@@ -40,7 +40,7 @@ class LiteRTTranslator:
     """An `Engine` that translates some lines of similar length together on every core.
 
     Args:
-        directory: that `export --format=litert` wrote.
+        directory: an export of `export --format=litert`.
 
     Attributes:
         path: of the model's file.

@@ -54,7 +54,7 @@ def read_settings(
     imports: Sequence[str] = (),
     others: Sequence[Callable[..., Any]] = (),
 ) -> TranslatorSettings:
-    """Reads what a model directory says of decoding, and bindings on top of it.
+    """Reads the decoding settings of a model directory, and bindings on top of them.
 
     Does not import TensorFlow, unless `imports` do.
 

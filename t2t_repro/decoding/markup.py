@@ -39,9 +39,9 @@ def translate_marked(
     """
     lifted = [lift(text) if align else (text, {}) for text in texts]
     found = [*translate([plain for plain, _ in lifted])]
-    some = [n for n, (_, cuts) in enumerate(lifted) if cuts and not found[n].truncated]
-    sources, targets = [lifted[n][0] for n in some], [found[n].text for n in some]
-    for n, links in zip(some, align(sources, targets) if align and some else (), strict=True):
+    marked = [n for n, (_, cuts) in enumerate(lifted) if cuts and not found[n].truncated]
+    sources, targets = [lifted[n][0] for n in marked], [found[n].text for n in marked]
+    for n, links in zip(marked, align(sources, targets) if align and marked else (), strict=True):
         found[n] = found[n]._replace(text=lower(texts[n], found[n].text, links))
     for n, text in enumerate(texts):
         tags, others = ([tag[0] for tag in _TAG.finditer(one)] for one in (text, found[n].text))
@@ -88,6 +88,19 @@ def lift(text: str) -> tuple[str, dict[int, int]]:
     return plain, cuts
 
 
+def _best_run(own: Sequence[int]) -> tuple[int, int]:
+    """Returns the first and last word of a run with most words of `own` and fewest others.
+
+    Among equal ones the longest, and of these the first.
+
+    Args:
+        own: the numbers of words, ascending.
+    """
+    runs = ((i, a, j, b) for i, a in enumerate(own) for j, b in enumerate(own[i:], i))
+    *_, first, last = max((2 * (j - i) - b + a, b - a, -a, a, b) for i, a, j, b in runs)
+    return first, last
+
+
 def lower(text: str, target: str, links: dict[int, int]) -> str:
     """Puts the markup of a text into the translation of the rest.
 
@@ -112,15 +125,13 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
             is_end = later and closing[3] and plain[start - 1 : start].strip() and place
             place = len(target[:place].rstrip()) if is_end else place
             for tag in {opening, closing}:
-                both = tag[0] + tag[3] * (not is_end) if later else (tag[2] or "") + tag[0]
+                both = tag[0] + ("" if is_end else tag[3]) if later else (tag[2] or "") + tag[0]
                 tags.append((place, (1, tag.start()), both))
             continue
         own = [n for n, (low, high) in enumerate(aligned) if low < end and high > start]
         if not 0 < len(own) < _MOST or re.search(SIGN, target):
             return ""
-        # The run with most of its words and fewest others.
-        runs = ((i, a, j, b) for i, a in enumerate(own) for j, b in enumerate(own[i:], i))
-        *_, first, last = max((2 * (j - i) - b + a, b - a, -a, a, b) for i, a, j, b in runs)
+        first, last = _best_run(own)
         # Punctuation at its ends belongs to it as in the source.
         inside, around = masked(plain)[start:end].strip(), (words[first][0], words[last][1])
         core = found.span() if (found := WORDS.search(shown, *around)) else around

@@ -65,7 +65,7 @@ def decoded(
 
 
 def log_cut(translations: Sequence[Translation], first: int | None = None) -> None:
-    """Logs which translations are in part.
+    """Logs the lines that are not translated whole.
 
     Args:
         translations: of lines, each the best.
@@ -83,7 +83,7 @@ def log_unfinished(translations: Sequence[Translation], first: int | None) -> No
 
 
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
-    """Logs which sources are longer than those of the training; nothing without a first number."""
+    """Logs the sources that are longer than those of training; nothing without a first number."""
     long = [index for index, of_line in enumerate(ids) if len(of_line) > trained_length]
     message = (
         f"longer than the {trained_length} subwords of training, and may be translated in part; "
@@ -93,7 +93,7 @@ def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int 
 
 
 def log_numbered_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs what a message is about; nothing if there is no first number."""
+    """Logs the lines that a message is about; nothing if there is no first number."""
     if first is not None:
         log_lines(first, indices, message)
 
@@ -103,7 +103,7 @@ def log_lines(first: int | None, indices: Collection[int], message: str) -> None
     if indices:
         numbers = ", ".join(str((first or 0) + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
-        lines = f"line{'s' * (len(indices) > 1)} {numbers}{more}"
+        lines = f"line{'s' if len(indices) > 1 else ''} {numbers}{more}"
         logging.warning(f"{f'{len(indices)} texts' if first is None else lines}: {message}")
 
 
@@ -157,7 +157,7 @@ class DecodingConstraints(NamedTuple):
 
 
 class HypothesisState(Protocol):
-    """What a grammar knows of hypotheses: nested tensors [batch, beam, ...]."""
+    """The state of hypotheses in a grammar: nested tensors [batch, beam, ...]."""
 
     def begin(self, source: "tf.Tensor", max_target_lengths: "tf.Tensor", beam_size: int) -> Any:
         """Returns the state of hypotheses without ids.

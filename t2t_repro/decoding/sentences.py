@@ -42,16 +42,16 @@ def translate_split(
 
 
 def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
-    """Returns the sentences that are longer, with a tag, than those of the training."""
+    """Returns the sentences that have more subwords, with a tag, than the longest in training."""
     longest = engine.trained_length
-    # A subword has a byte or more, but for EOS and the mark of the first word.
-    some = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
-    encoded = engine.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in some])
-    return {text for text, ids in zip(some, encoded, strict=True) if len(ids) > longest}
+    # Only these are encoded: a subword has a byte or more, but for EOS and the first word's mark.
+    maybe = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
+    encoded = engine.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in maybe])
+    return {text for text, ids in zip(maybe, encoded, strict=True) if len(ids) > longest}
 
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:
-    """Returns what aligns sentences, with a tag, with their translations; None if nothing does."""
+    """Returns a function that aligns sentences, with a tag in front; None without alignment."""
     align_lines: Any = engine.align
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
@@ -113,7 +113,7 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
 
 
 def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Separates what stands around a sentence; all of it if it has no words."""
+    """Separates a sentence from the marks around it; without words, all of it is marks."""
     text, blank = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
@@ -131,7 +131,7 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
-    """Returns where a text can be halved: after commas, or else words, outside of what is kept."""
+    """Returns the gaps at which a text can be halved: after commas or words, not in kept parts."""
     shown, start = masked(text), len(languages_in_front(text))
     commas = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
     return [*commas.finditer(shown, start)] or [*re.compile(r"\s+").finditer(shown, start)]
@@ -169,7 +169,7 @@ def _fit(
 
 
 def _between_kept(text: str) -> Iterator[SentencePart]:
-    """Splits a sentence around what is kept."""
+    """Splits a sentence around its kept parts."""
     codes = languages_in_front(text)
     place = len(codes)
     spans = [found.span() for found in KEPT.finditer(text, place)]

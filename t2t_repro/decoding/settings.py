@@ -285,4 +285,4 @@ CONFIGURABLES: tuple[Callable[..., Any], ...] = (
     wu_penalty, power_penalty, mean_probability, sum_log_probabilities, tree_grammar,
     MinimumBayesRisk, sentence_chrf, sentence_bleu,
 )  # fmt: skip
-"""What a model directory's config.gin may bind. Not `glossary`: it would read a file."""
+"""A model directory's config.gin may bind these. Not `glossary`: it would read a file."""

@@ -72,5 +72,4 @@ def narrowed(allowed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def places_among(ids: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """Returns the places of ids, of any shape, among sorted ids [ids] that have them."""
-    places = tf.searchsorted(ids, tf.reshape(wanted, [-1]))
-    return tf.reshape(places, tf.shape(wanted))
+    return tf.reshape(tf.searchsorted(ids, tf.reshape(wanted, [-1])), tf.shape(wanted))

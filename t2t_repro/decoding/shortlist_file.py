@@ -34,7 +34,7 @@ class ShortlistFile(NamedTuple):
         return self.ids[self.splits[source_id] : self.splits[source_id + 1]]
 
     def of_sentence(self, source: Iterable[int], never: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Returns what `shortlist.narrowed` leaves of one sentence, without TensorFlow.
+        """Returns the ids that one sentence may have, as `shortlist.narrowed` without TensorFlow.
 
         Args:
             source: the ids of the sentence.

@@ -81,7 +81,7 @@ class StepLoop(ABC):
         """Returns ids [batch, beam, max_steps], scores [batch, beam] and finished [batch]."""
 
     def known(self) -> Any:
-        """Returns what the search needs of every sentence; see `SentenceConstants`."""
+        """Returns the search's own constants of every sentence; see `SentenceConstants`."""
         return ()
 
     def run(self) -> SearchResult:

@@ -137,7 +137,11 @@ class Translator:
 
     @property
     def model(self) -> Transformer:
-        """The only Transformer."""
+        """The only Transformer.
+
+        Raises:
+            UserError: it has several.
+        """
         if len(self.models) > 1:
             raise UserError(
                 f"the translator has an ensemble of {len(self.models)} models, expected one model: "
@@ -209,7 +213,7 @@ class Translator:
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
         """Returns `search_batch` as one graph for batches of every shape."""
         ids = tf.TensorSpec([None, None], tf.int32)
-        return self._decode.get_concrete_function(ids, n_best, *[ids] * has_prefix)
+        return self._decode.get_concrete_function(ids, n_best, *([ids] if has_prefix else []))
 
     def score(
         self, sources: Texts, targets: Texts, *, first: int | None = 1, report: Report = None
@@ -278,7 +282,11 @@ class Translator:
 
     @cached_property
     def aligner(self) -> Aligner:
-        """Aligns the words of a pair of sentences."""
+        """Aligns the words of a pair of sentences.
+
+        Raises:
+            UserError: its model does not align words.
+        """
         if self.codes:
             raise UserError("M2M-100 and NLLB do not align words; expected a bilingual model.")
         return Aligner(self.model, self.subwords, self.settings.aligner)
@@ -295,7 +303,7 @@ class Translator:
         """Encodes lines, EOS last, and cuts off long ones.
 
         Args:
-            side: whose subwords and limit are used.
+            side: the one whose subwords and limit are used.
             lines: any text.
             first: the number of the first line, for warnings; None for no warnings.
         """

@@ -1,4 +1,4 @@
-"""What filling a file is: its text, the edits that put translations in, and what they have to keep.
+"""Fills files: reads a text, edits translations into it, and checks that they keep their marks.
 
 A format is a function `fill(path, text, translate)`. It asks for the translation of each text, and
 yields the edits of each unit; none if a translation is "", or would not be what the format asks
@@ -69,9 +69,14 @@ def without_key(text: str) -> str:
 
 
 def sound_text(source: str, translation: Translation, encoding: str) -> str:
-    """Returns a translation, made without the source's key, with the key; "" if it is broken.
+    """Returns a translation with the shortcut key of its source; "" if the translation is broken.
 
-    So it is if the encoding has not its characters.
+    It is broken, too, if the encoding lacks its characters.
+
+    Args:
+        source: the text, with its key.
+        translation: of the text without the key.
+        encoding: of the file.
     """
     text, own = translation.text, kept(source)
     # Where the model does not keep it, `translate_sentences` returns the source; names stay, too.
@@ -85,9 +90,9 @@ def sound_text(source: str, translation: Translation, encoding: str) -> str:
 
 
 def with_key(source: str, text: str) -> str:
-    """Returns a translation, made without the source's key, with the key; "" if it has no place.
+    """Marks the source's shortcut key in a translation without it; "" if there is no place for it.
 
-    It is marked before the same letter, at the start of a word, or the first letter.
+    The mark goes before the same letter at the start of a word, or else before the first letter.
     """
     if (place := _key(source)) is None:
         return text

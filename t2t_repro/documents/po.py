@@ -25,7 +25,7 @@ _PLURAL = re.compile(r"nplurals *= *([1-9])\b[^;]*; *plural *= *([^;\n]+)")
 
 
 Entry = tuple[re.Match[str], list[str], list[str], str]
-"""What stands in the file, the text with its plural, their translations, and the kind: "header",
+"""The match in the file, the text with its plural, their translations, and the kind: "header",
 "obsolete", "empty" or "fuzzy", "" if it is translated."""
 
 
@@ -44,7 +44,8 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
         if found["source"]:
             sources = [_read(found[name]) for name in ("source", "plural") if found[name]]
             forms = [_read(form) for form in re.findall(_FORM, found["forms"])]
-            kind = "fuzzy" * bool(_FUZZY.search(found["comments"])) if any(forms) else "empty"
+            fuzzy = "fuzzy" if _FUZZY.search(found["comments"]) else ""
+            kind = fuzzy if any(forms) else "empty"
             yield found, sources, forms, kind if sources[0] or found["context"] else "header"
 
 
@@ -94,9 +95,9 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         if found["plural"]:
             # French has that of 1 for 0, too: msgfmt takes a few numbers for one.
             own = rule.count(rule[1]) < 5 or (count > 1 and kept(sources[0]) == kept(sources[1]))
-            chosen = [texts[not (own and i == rule[1])] for i in range(count)]
+            chosen = [texts[0 if own and i == rule[1] else 1] for i in range(count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
-        last = newline * found["forms"].endswith("\n")
+        last = newline if found["forms"].endswith("\n") else ""
         edits = [(*found.span("forms"), newline.join(lines) + last)]
         if not _FUZZY.search(found["comments"]) and (flags := _FLAGS.search(found["comments"])):
             place = found.start() + flags.end()

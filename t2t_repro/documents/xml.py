@@ -94,7 +94,8 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
             sides = []
         elif name in _CODES:
             # Not clear(): what follows the element may be read already.
-            element.text = " " * element.get("ctype", element.get("subType", "")).endswith("lb")
+            kind = element.get("ctype", element.get("subType", ""))
+            element.text = " " if kind.endswith("lb") else ""
             del element[:]
         elif name in ("trans-unit", "segment"):
             own = {_name(side): side for side in [element, *element]}

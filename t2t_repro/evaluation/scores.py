@@ -107,6 +107,9 @@ def bleu(translations: Texts, references: References, sources: Texts = (), **opt
     By default `tokenize` is 13a, and where the references are in a script without blanks zh or
     char; see `bleu_tokenizer`. Of each sentence there are one or several references; the sources
     are not used.
+
+    Raises:
+        UserError: sacreBLEU lacks what the tokenizer needs.
     """
     ours, theirs = aligned(translations, references)
     name = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*theirs))
@@ -194,7 +197,11 @@ def sacrebleu_score(
 
 
 def aligned(translations: Texts, references: References) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Returns the translations of a metric, and the references of each."""
+    """Returns the translations of a metric, and the references of each.
+
+    Raises:
+        UserError: their numbers differ, or there are none.
+    """
     ours = texts("translations", translations)
     rows = texts("references", references) if isinstance(references, str) else references
     each = enumerate([row] if isinstance(row, str) else row for row in rows)

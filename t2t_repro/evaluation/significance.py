@@ -152,7 +152,7 @@ def _cell(estimate: Estimate) -> str:
     if estimate.mean is not None:
         parts.append(f"(μ = {estimate.mean:.2f} ± {estimate.half_width:.2f})")
     if estimate.p_value is not None:
-        parts.append(f"p = {estimate.p_value:.4f}{'*' * (estimate.p_value < _LEVEL)}")
+        parts.append(f"p = {estimate.p_value:.4f}{'*' if estimate.p_value < _LEVEL else ''}")
     return " ".join(parts)
 
 

@@ -31,7 +31,11 @@ class ByteReader:
         return int(self.array(kind, 1)[0])
 
     def name(self, length: int) -> str:
-        """Returns a name of so many bytes, of which the last one is NUL."""
+        """Returns a name of so many bytes, of which the last one is NUL.
+
+        Raises:
+            ValueError: it has no end.
+        """
         name = self.array("u1", length).tobytes()
         if name.find(b"\0") != len(name) - 1:
             raise ValueError("it has a name without an end")

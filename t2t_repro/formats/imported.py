@@ -1,4 +1,4 @@
-"""What the importers share: files of other toolkits, and the model that they hold in our terms.
+"""Shared by the importers: files of other toolkits, and the model in them, in our terms.
 
 A setting that decides weights, ids or what is computed of them is honoured, or refused by name. Any
 other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it.
@@ -97,7 +97,7 @@ def read_sentencepiece(path: Path) -> bytes:
 
 
 def refuse_pointer(path: Path) -> None:
-    """Refuses what Git LFS leaves in the place of a file that it has not fetched."""
+    """Refuses a pointer that Git LFS leaves in the place of a file."""
     if read_start(path, len(_POINTER)) == _POINTER:
         raise UserError(
             f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in its "
@@ -127,15 +127,16 @@ def model_files(path: Path) -> Iterator[Path]:
 
 
 def _refuse_packed(path: Path) -> None:
-    """Refuses a file compressed by itself, and a directory of what Python cannot decompress."""
-    left = [x for x in path.glob("*.zst") if not x.with_suffix("").exists()]
-    for file in [path] * (path.suffix in (".gz", ".zst")) + left:
+    """Refuses a file compressed by itself, and a directory of .zst files, not unpacked."""
+    packed = [path] if path.suffix in (".gz", ".zst") else []
+    packed += [x for x in path.glob("*.zst") if not x.with_suffix("").exists()]
+    for file in packed:
         fix = "give the directory of .gz files as --model, or unpack them all (gunzip, zstd -d)"
         raise UserError(f"{file} is compressed by itself: {fix}.")
 
 
 def _unpack(path: Path, folder: str) -> None:
-    """Unpacks what an archive has of a model."""
+    """Unpacks the files of a model from an archive."""
     is_zip, total = path.suffix in _ZIPS, 0
     name, size = ("filename", "file_size") if is_zip else ("name", "size")
     opened: Any = zipfile.ZipFile if is_zip else tarfile.open
@@ -180,8 +181,7 @@ def check_expanded(path: Path, size: int) -> None:
 
 def table_of(name: str) -> dict[str, Any]:
     """Returns a table of this package: what the settings of another toolkit mean for ours."""
-    text = (resources.files(__package__) / name).read_text("utf-8")
-    return dict(yaml.safe_load(text))
+    return dict(yaml.safe_load((resources.files(__package__) / name).read_text("utf-8")))
 
 
 class SettingsFile:
@@ -226,7 +226,11 @@ class SettingsFile:
         return size
 
     def one_of(self, name: str, ours: Mapping[Any, Value], default: Any) -> Value:
-        """Returns what we have for the value of a field."""
+        """Returns our counterpart of a field's value.
+
+        Raises:
+            UserError: there is none.
+        """
         value = self.value(name, default)
         if value not in ours:
             raise self.refused(name, f"one of {', '.join(map(str, ours))}")
@@ -440,7 +444,7 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
     """Writes a model directory that says where its weights are from, and can be decoded.
 
     Args:
-        folder: to write to.
+        folder: the directory to write.
         imported: the model.
         name: its path, or its name on the hub.
         commit: its revision there.

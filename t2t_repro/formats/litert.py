@@ -44,11 +44,7 @@ _STEPS: dict[type, Callable[..., StepLoop]] = {BeamSearch: BeamSteps, MarianSear
 
 
 def write_litert_model(
-    translator: Translator,
-    weights: str,
-    max_length: int,
-    export_dir: Path,
-    one_line: bool = False,
+    translator: Translator, weights: str, max_length: int, export_dir: Path, one_line: bool
 ) -> None:
     """Writes a directory for LiteRT, whole or not at all.
 
@@ -138,30 +134,35 @@ class SearchInOneFile:
         embeddings = {model.source_embedding, model.embedding, model.softmax}
         tables = {id(embedding.table) for embedding in embeddings}
         others = (one for one in model.trainable_variables if id(one) not in tables)
-        self._values = [(weight, self._stored(np.array(weight))) for weight in others]
+        self._values = [(weight, self._store(np.array(weight))) for weight in others]
         imported, self._bias = translator.settings.imported, logits_bias(model)
         if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
             self._bias[PAD_ID] = -np.inf
-        self._softmax = self._stored(np.array(model.softmax.table))
+        self._softmax = self._store(np.array(model.softmax.table))
         self._rows = {one: self._rows_of(one) for one in embeddings}
 
-    def _stored(self, value: NDArray | tf.Tensor) -> tf.Variable:
+    def _store(self, value: NDArray | tf.Tensor) -> tf.Variable:
+        """Adds a variable with a value to the weights of the file, and returns it.
+
+        Raises:
+            UserError: a number is not finite.
+        """
         if not np.isfinite(value).all():
             raise UserError("a weight is not a number: give another --checkpoint.")
         self.weights.all.append(tf.Variable(value, trainable=False))
         return self.weights.all[-1]
 
     def _rows_of(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
-        """Returns what is looked up, and the scale of each row if that is integers."""
+        """Returns the rows of an embedding, and the scale of each if they are integers."""
         table = np.array(embedding.table)
         if not self.has_int8:
             is_shared = embedding is self._model.softmax
-            return self._softmax if is_shared else self._stored(table), None
+            return self._softmax if is_shared else self._store(table), None
         integers, scales = quantized(tf.constant(table), axis=1)
-        return self._stored(integers), self._stored(tf.bitcast(scales, tf.int32))
+        return self._store(integers), self._store(tf.bitcast(scales, tf.int32))
 
     def _embedded(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
-        """Computes what an embedding does: [batch, ids] → [batch, ids, d_model]."""
+        """Embeds ids as the layer does: [batch, ids] → [batch, ids, d_model]."""
         is_token = tf.expand_dims(tf.cast(ids != PAD_ID, tf.float32), -1)
         return self._looked_up(embedding, ids) * embedding.d_model**0.5 * is_token
 
@@ -258,7 +259,7 @@ class SearchInOneFile:
     def _pasts(
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
     ) -> "list[State] | list[_NewPast]":
-        """Returns what the decoder's layers read, and add this step to."""
+        """Returns the earlier positions of each decoder layer, to which it adds this step."""
         if self._model.config.is_recurrent:
             return [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in kept]
         mask = cache.line_mask(ancestors, step, None)

@@ -41,13 +41,13 @@ from t2t_repro.text.marian import MarianFile
 from t2t_repro.vocabulary import UNK_ID
 
 SETTINGS = imported.table_of("marian.yml")
-"""What Marian's settings mean for a model of ours."""
+"""The counterparts of Marian's settings in a model of ours."""
 
 ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 """Keras's names, by Marian's."""
 
 AUTOREGRESSION: dict[str, str] = SETTINGS["autoregression"]
-"""What a decoder layer sees earlier positions by, by Marian's name of it."""
+"""Our `DecoderSelfAttention`, by Marian's names."""
 
 _NAMES = imported.WeightNames("marian")
 TABLES = _NAMES.table["tables"]
@@ -228,7 +228,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
 
 
 def _splitter(path: Path) -> MarianFile:
-    """Reads what splits text into the pieces of a map or of lines."""
+    """Reads the SentencePiece model of a map or of lines; without one, text is words."""
     if path.exists():
         return MarianFile(imported.read_file(path, Path.read_bytes), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
@@ -293,7 +293,7 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
     file.check_names(weights)
     for name, (variable, side) in weights.items():
         rows, *columns = variable.shape
-        value = file.value(name, (rows - bool(side), *columns))
+        value = file.value(name, (rows - 1 if side else rows, *columns))
         if side:
             pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
             value = np.concatenate([value, pad])[ids[side]]
@@ -345,7 +345,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
-    """Returns where the norms are; versions that computed otherwise are refused."""
+    """Returns the place of the norms; versions that computed otherwise are refused."""
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
     version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))

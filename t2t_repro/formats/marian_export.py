@@ -139,10 +139,10 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
     # Under a shortlist, the product with the table has no name.
     found |= {table: outputs, "none": outputs}
-    largest = {name: [np.abs(x).max() for x in some] for name, some in found.items()}
+    largest = {name: [np.abs(x).max() for x in inputs] for name, inputs in found.items()}
     return {
-        f"{name}_QuantMultA": np.array([[127 / (np.mean(some) + 1.1 * np.std(some))]], np.float32)
-        for name, some in largest.items()
+        f"{name}_QuantMultA": np.array([[127 / (np.mean(each) + 1.1 * np.std(each))]], np.float32)
+        for name, each in largest.items()
     }
 
 

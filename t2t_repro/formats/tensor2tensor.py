@@ -171,7 +171,7 @@ def _embedding_table(file: WeightsFile) -> Array:
 
 
 def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array | None:
-    """Returns what T2T adds to the encoder's input at every position, [d_model], if anything."""
+    """Returns the vector [d_model] that T2T adds at every position of the source, if any."""
     table = file.arrays.get(_TARGET_SPACE, np.zeros((0, 0), np.float32))
     if not len(table) and target_space is None:
         return None

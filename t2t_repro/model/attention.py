@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t_repro.model import kernels
 from t2t_repro.model.cache import KeysValues, Past
-from t2t_repro.model.dense import Dense, Projection, leading_axes, of_heads, side_by_side
+from t2t_repro.model.dense import Dense, Projection, heads_initializer, leading_axes, side_by_side
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels import gpu
@@ -117,7 +117,7 @@ class MultiHeadAttention(SameShape):
         return Dense(
             width,
             use_bias=self.use_bias,
-            kernel_initializer=of_heads(initialization),
+            kernel_initializer=heads_initializer(initialization),
             name=name,
             dtype=self.dtype_policy,
         )
@@ -147,13 +147,13 @@ class MultiHeadAttention(SameShape):
 
     def _joint(self, layers: Sequence[Dense]) -> Projection:
         """Joins projections head by head."""
-        matrix = self._of_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
+        matrix = self._join_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
         if not self.use_bias:
             return Projection(matrix, None)
-        biases = self._of_heads([tf.convert_to_tensor(layer.bias)[None] for layer in layers])
+        biases = self._join_heads([tf.convert_to_tensor(layer.bias)[None] for layer in layers])
         return Projection(matrix, tf.cast(biases[0], matrix.dtype))
 
-    def _of_heads(self, parts: list[tf.Tensor]) -> tf.Tensor:
+    def _join_heads(self, parts: list[tf.Tensor]) -> tf.Tensor:
         """Joins parts [rows, heads·depth] head by head: [rows, heads·(all depths)]."""
         rows = parts[0].shape[0]
         heads = [tf.reshape(part, [rows, self.num_heads, -1]) for part in parts]

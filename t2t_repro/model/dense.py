@@ -81,7 +81,7 @@ def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
     return [-1 if length is None else length for length in axes]
 
 
-def of_heads(initialization: Initialization) -> Initializer:
+def heads_initializer(initialization: Initialization) -> Initializer:
     """Returns the initializer of W^Q, W^K and W^V [fan_in, fan_out].
 
     glorot: U(-b, b), b = √(6 / (fan_in + fan_out)).
@@ -91,12 +91,12 @@ def of_heads(initialization: Initialization) -> Initializer:
     return VarianceScaling(scales[initialization], mode="fan_avg", distribution="uniform")
 
 
-def of_feed_forward(initialization: Initialization) -> Initializer:
+def feed_forward_initializer(initialization: Initialization) -> Initializer:
     """Returns the initializer of W_1 and W_2 [fan_in, fan_out].
 
-    glorot: as in `of_heads`.
+    glorot: as in `heads_initializer`.
     fairseq: U(-b, b), b = 1 / √fan_in, as PyTorch's `nn.Linear`.
     """
     if initialization != "fairseq":
-        return of_heads(initialization)
+        return heads_initializer(initialization)
     return VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")

@@ -68,6 +68,6 @@ class EnsembleDecoder:
     ) -> tuple[tf.Tensor, Caches]:
         """Scores the next token of every hypothesis, [batch, beam, vocab]; see `StepDecoder`."""
         pairs = zip(self.decoders, caches, strict=True)
-        steps = [decoder.step(ids, parents, position, of_model) for decoder, of_model in pairs]
+        steps = [decoder.step(ids, parents, position, cache) for decoder, cache in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])
-        return self.combine(log_p), tuple(of_model for _, of_model in steps)
+        return self.combine(log_p), tuple(cache for _, cache in steps)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.model import kernels
-from t2t_repro.model.dense import Dense, of_feed_forward
+from t2t_repro.model.dense import Dense, feed_forward_initializer
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.keras_model import YOUR_OWN, SameShape, registered_part
 from t2t_repro.model.kernels.gpu import relu as fast_relu
@@ -22,6 +22,9 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns the activation of a name, [..., d_ff] → the same shape.
 
     Keras knows the name, such as "relu" or "gelu", or a module has registered it.
+
+    Raises:
+        UserError: neither knows it.
     """
     try:
         activation = registered_part(name) or keras.activations.get(name)
@@ -57,12 +60,13 @@ class FeedForward(SameShape):
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
 
     def _dense(self, units: int, name: str, **kwargs: Any) -> Dense:
-        kernel = of_feed_forward(self.initialization)
+        kernel = feed_forward_initializer(self.initialization)
         return Dense(units, kernel_initializer=kernel, name=name, dtype=self.dtype_policy, **kwargs)
 
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
         self.inner.build(x_shape)
+        # The constructor does not know d_model.
         self.outer = self._dense(x_shape[-1], "outer")
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True

@@ -32,7 +32,7 @@ YOUR_OWN = (
 
 
 def registered_part(name: str) -> Any:
-    """Returns what your module registered under a name; this package's layers are not parts."""
+    """Returns the class that your module registered under a name; None for this package's."""
     return None if name.startswith("t2t_repro>") else keras.saving.get_registered_object(name)
 
 
@@ -90,7 +90,7 @@ class SourceTargetModel(keras.Model):
         return (*target_shape, self.vocab_size)
 
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
-        """Returns where the target holds a token; Keras's losses and metrics ignore the rest."""
+        """Returns the mask of the target's tokens; Keras's losses and metrics ignore the rest."""
         _, target = source_and_target(inputs)
         return ops.not_equal(target, PAD_ID)
 
@@ -161,7 +161,11 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
 
 def source_and_target(inputs: Pair) -> tuple[Any, Any]:
-    """Returns source and target from the model's argument, or their shapes."""
+    """Returns source and target from the model's argument, or their shapes.
+
+    Raises:
+        UserError: there is only one of them.
+    """
     if isinstance(inputs, dict) and inputs.keys() == {"source", "target"}:
         return inputs["source"], inputs["target"]
     if isinstance(inputs, tuple | list) and len(inputs) == 2:

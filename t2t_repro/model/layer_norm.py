@@ -57,6 +57,9 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
     """Returns the class of a layer that normalizes vectors, [..., d_model] → the same shape.
 
     Its constructor takes a Keras layer's `name` and `dtype`.
+
+    Raises:
+        UserError: no such layer is built in or registered.
     """
     norm: Any = _NORMS.get(name) or registered_part(name)
     if not (isinstance(norm, type) and issubclass(norm, keras.layers.Layer)):

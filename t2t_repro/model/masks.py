@@ -115,6 +115,6 @@ def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     # Subtracted, not selected: the gradient of a difference is free, and scores are far below 1e9.
     # Not added: outside of training TensorFlow on a CPU would fuse the sum into the product, which
     # then takes hundreds of times as long under a causal mask.
-    of_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
-    high = ops.where(of_heads, 0.0, 1e9)
+    for_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
+    high = ops.where(for_heads, 0.0, 1e9)
     return scores - ops.cast(high, scores.dtype)

@@ -32,7 +32,7 @@ Multi30k). W^O, the biases (0) and the embedding are the same in both; see `mode
 """
 
 DecoderSelfAttention = Literal["attention", "ssru"]
-"""How a decoder layer reads earlier target positions: by self-attention (the paper) or the `SSRU`.
+"""The part that reads earlier target positions in the decoder: self-attention, or the `SSRU`.
 
 The encoder always has self-attention.
 """

@@ -67,7 +67,11 @@ class TreebankCorpus:
             self._files(split)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the sentences of a split with their trees, file after file."""
+        """Yields the sentences of a split with their trees, file after file.
+
+        Raises:
+            UserError: a line is not part of a tree.
+        """
         for path in self._files(split):
             for line, (words, tree) in read_trees(path):
                 try:

@@ -163,7 +163,7 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
     constituents: list[Constituent] = []
 
     def add(bracket: _Bracket) -> None:
-        """Adds what a bracket holds."""
+        """Adds the word and tag of a bracket, or its constituent and all parts of it."""
         has_label = bracket.parts and isinstance(bracket.parts[0], str)
         label, *parts = bracket.parts if has_label else ["", *bracket.parts]
         is_root = label in ("", *_ROOTS)
@@ -193,6 +193,7 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
 
 
 def _error(path: Path, line: int, what: str) -> UserError:
+    """Returns the error about a line that is not part of a tree."""
     return UserError(
         f"{path}, line {line}: {what}; expected trees such as (S (NP (DT The) (NN dog)) (VP (VBZ "
         "barks)))"

@@ -81,6 +81,9 @@ class CheckpointFolder:
         """Returns the paths of the last `count` checkpoints by their steps, oldest first.
 
         All of them, if there are fewer.
+
+        Raises:
+            UserError: there are none, or `count` is below 1.
         """
         steps = self.trained()
         self.check_whole(since=steps[-count] if 0 < count <= len(steps) else -1)
@@ -92,7 +95,11 @@ class CheckpointFolder:
         return {step: self.prefix(step) for step in steps[-count:]}
 
     def write(self, checkpoint: "tf.train.Checkpoint", step: int) -> None:
-        """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`."""
+        """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`.
+
+        Raises:
+            UserError: the disk is full or fails; earlier checkpoints are intact.
+        """
         import tensorflow as tf
 
         partial = self.path / _PARTIAL

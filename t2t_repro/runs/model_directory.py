@@ -97,7 +97,11 @@ class ModelDirectory:
         return read_model_json(self.model_json)
 
     def subwords(self) -> SubwordPair:
-        """Opens the subword models of source and target."""
+        """Opens the subword models of source and target.
+
+        Raises:
+            UserError: they are not those that the model was trained with.
+        """
         self._check()
         opened = open_pair(self.path)
         checksum = opened.checksum()
@@ -151,6 +155,10 @@ class ModelDirectory:
         Args:
             checkpoint: its path; by default the one that `checkpoint` finds.
             precision: "float32" or "mixed_bfloat16"; by default that of the training run.
+
+        Raises:
+            UserError: model.json does not describe a Transformer, or one larger than the
+                checkpoint.
         """
         from t2t_repro.model.transformer import Transformer
 
@@ -211,7 +219,7 @@ class ModelDirectory:
 
 
 def _advice(path: Path) -> str:
-    """Returns what to give in the place of a path that is not a model directory."""
+    """Advises on a path that is not a model directory: which one to give, or to import."""
     folder = path if path.is_dir() else path.parent
     near = [folder, folder.parent, *sorted(folder.glob("*"))]
     if existing := next((path for path in near if (path / "model.json").is_file()), None):

@@ -83,7 +83,7 @@ def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def sizes_of(model: "Transformer") -> dict[str, Any]:
-    """Returns what model.json holds of a model."""
+    """Returns the content of model.json for a model."""
     sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
     # Keras numbers the models of a process.
     del sizes["name"]
@@ -97,11 +97,11 @@ def differing_sizes(
 
     Args:
         there: see `read_model_json`.
-        model: to be compared.
+        model: the one that is compared with them.
         but: names of arguments of the Transformer that are not compared.
 
     Returns:
-        what differs, except in training alone, such as dropout.
+        the differences, except in training alone, such as dropout.
     """
 
     def compared(sizes: Mapping[str, Any]) -> dict[str, Any]:

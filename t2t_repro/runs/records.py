@@ -18,7 +18,7 @@ class Ancestor:
 
     Attributes:
         model_dir: where its directory lay.
-        checkpoint: which of its checkpoints, e.g. "best/step-2000".
+        checkpoint: its name in the directory, e.g. "best/step-2000".
         weights_sha256: of these weights, see `weights_hash`.
         carried_rows: of every table with a row for each subword, how many rows came from there.
         new_rows: how many rows started afresh.

@@ -34,7 +34,7 @@ def standard_code(label: str) -> str:
 
 
 def usual_codes(codes: Collection[str]) -> dict[str, str]:
-    """Returns what clients call each of a model's languages, by its code from `standard_code`.
+    """Returns the clients' code of each of a model's languages, by that of `standard_code`.
 
     A script is left out where the language has no other, also if CLDR expects another one. Both
     scripts of Chinese are always said.

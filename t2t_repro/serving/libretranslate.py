@@ -78,17 +78,18 @@ class Direction(NamedTuple):
 
 
 def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
-    """Reads the directions of models, and finds their tags of target languages.
+    """Reads the directions of all models, and finds the tags of their target languages.
 
     Args:
-        texts: of each model, its directions, such as "en-de,de-en"; "en-*" has all languages of its
-            tags as targets. A tag is `>>deu<<` or `<2de>`, with any code of the language.
-        engines: that compute the models.
+        texts: the directions of each model, such as "en-de,de-en". In "en-*" the targets are all
+            languages of the model's tags. A tag is `>>deu<<` or `<2de>`, with any code of the
+            language.
+        engines: one for each model.
 
     Raises:
-        UserError: a model has other directions, or two models have the same one.
+        UserError: a direction is malformed, has no tag in its model, or is given twice.
     """
-    directions = [*chain.from_iterable(map(_of_model, texts, engines))]
+    directions = [*chain.from_iterable(map(_model_directions, texts, engines))]
     if len({direction.name for direction in directions}) < len(directions):
         raise UserError(f"--direction={' --direction='.join(texts)}: expected each direction once.")
     return directions
@@ -108,8 +109,8 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     return [(source, target) for source, target in pairs]
 
 
-def _of_model(text: str, engine: Engine) -> Iterator[Direction]:
-    """Yields the directions of a model."""
+def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
+    """Yields the directions of one model; see `read_directions`."""
     full = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
     usual = {code: full[whole] for whole, code in usual_codes(full).items()}
     tags = full | usual
@@ -126,11 +127,11 @@ def _of_model(text: str, engine: Engine) -> Iterator[Direction]:
             yield Direction(source, code, f"{own} {tag}".strip(), engine)
 
 
-def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
-    """Returns what clients ask first, by its path: the languages, and what their pages show.
+def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
+    """Returns the answers that are always the same, by path: languages, and settings of clients.
 
     Args:
-        directions: that are served.
+        directions: the served ones. Clients select the first.
         limit: the most characters of a request.
         needs_key: whether requests for translations need a key.
     """
@@ -139,9 +140,9 @@ def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -
         {
             "code": code,
             "name": names.get(standard_code(code).replace("-", "_"), code),
-            "targets": [target for source, target, *_ in directions if source == code],
+            "targets": [one.target for one in directions if one.source == code],
         }
-        for code in dict.fromkeys(code for direction in directions for code in direction[:2])
+        for code in dict.fromkeys(code for one in directions for code in (one.source, one.target))
     ]
     settings = {
         "apiKeys": needs_key,
@@ -149,7 +150,7 @@ def descriptions(directions: Sequence[Direction], limit: int, needs_key: bool) -
         "filesTranslation": False,
         "frontendTimeout": 500,
         "keyRequired": needs_key,
-        # Of the first direction.
+        # The codes begin with those of the first direction.
         "language": dict(zip(("source", "target"), languages, strict=False)),
         "suggestions": False,
         "supportedFilesFormat": [],
@@ -162,6 +163,9 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
 
     As in LibreTranslate, a field of the URL counts more than that of a form, and less than JSON's;
     all are in UTF-8, whatever the type says. One that a form or URL has several times is a list.
+
+    Raises:
+        UserError: it is malformed, or not in UTF-8.
     """
     multipart = _MULTIPART.match(content_type)
     is_form = multipart or content_type.lower().startswith("application/x-www-form-urlencoded")
@@ -171,7 +175,7 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
         fields = form | _read_fields(url_query)
     except ValueError as error:
         raise UserError(f"no form or URL in UTF-8: {reason_of(error)}") from error
-    document = {name: some[0] if len(some) == 1 else some for name, some in fields.items()}
+    document = {name: given[0] if len(given) == 1 else given for name, given in fields.items()}
     return document if is_form else document | read_json(body or b"{}")
 
 
@@ -193,13 +197,13 @@ class Query:
 
     Args:
         document: its values by name, of JSON or of a form.
-        directions: that are served.
+        directions: the served ones.
         max_texts: the most texts.
         max_characters: the most characters of all texts.
 
     Attributes:
-        direction: that is asked for.
-        texts: to translate.
+        direction: the one that is asked for.
+        texts: those to translate.
 
     Raises:
         UserError: something is missing, wrong or too long.
@@ -246,7 +250,7 @@ class Query:
         self.direction = served[source]
 
     def sources(self) -> list[str]:
-        """Returns what is to be translated, each text once."""
+        """Returns the texts to translate, each once."""
         return [*dict.fromkeys(text for pieces in self._pieces for _, text in pieces if text)]
 
     def answer(self, found: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -266,7 +270,7 @@ class Query:
             texts.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in texts]}
         if self._alternatives:
-            answer["alternatives"] = [some[1 : 1 + self._alternatives] for some in texts]
+            answer["alternatives"] = [ranked[1 : 1 + self._alternatives] for ranked in texts]
         if self._is_auto:
             # Nothing was detected: there was no choice.
             detected = {"confidence": 0, "language": self.direction.source}

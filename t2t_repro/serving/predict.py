@@ -89,7 +89,11 @@ def read_request(
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Reads a body that is an object."""
+    """Reads a body that is an object.
+
+    Raises:
+        UserError: it is not JSON, or another value.
+    """
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -160,7 +164,7 @@ class Answers:
         n_best = self._engine.beam_size
         found = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
-        rows = [_columns([*some, *[no_translation] * (n_best - len(some))]) for some in found]
+        rows = [_columns([*best, *[no_translation] * (n_best - len(best))]) for best in found]
         return {
             **{name: [row[name] for row in rows] for name in ("translation", "score", "finished")},
             "count": list(map(len, found)),
@@ -170,6 +174,7 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
+        """Finds translations of each text, whole or sentence by sentence; logs which are cut."""
         if self._language is not None:
             found = [[line] for line in translate_split(self._engine, source, self._language)]
         else:
@@ -191,7 +196,7 @@ def _scores(
 
 
 def _columns(translations: Sequence[Translation]) -> Columns:
-    """Returns what is served of translations."""
+    """Returns the outputs of translations, by name."""
     return {
         "translation": [translation.text for translation in translations],
         "score": [translation.score for translation in translations],
@@ -259,6 +264,7 @@ class RequestQueue:
         return (await asyncio.shield(call))[index]
 
     def _start_calls(self) -> None:
+        """Gives the requests that wait to idle workers, several to a call."""
         self._waiting = [waiting for waiting in self._waiting if not waiting.place.cancelled()]
         while self._idle and self._waiting:
             together = self._take()

@@ -18,10 +18,9 @@ from absl import logging
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from t2t_repro.data.parallel import usable_cores
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError, printable
-from t2t_repro.serving.libretranslate import Direction, Query, descriptions, read_document
+from t2t_repro.serving.libretranslate import Direction, Query, fixed_answers, read_document
 from t2t_repro.serving.predict import Answers, RequestQueue, read_request, write_answer
 
 _SIZE = web.RequestKey("size", str)
@@ -71,16 +70,12 @@ class Server:
     Args:
         engine: called by several threads, so it should have one worker.
         options: addresses and limits.
-        directions: that are served in LibreTranslate's protocol.
-        workers: the number of these threads; as many as cores by default.
+        directions: those served in LibreTranslate's protocol.
+        workers: the number of these threads.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        options: Options,
-        directions: Sequence[Direction] = (),
-        workers: int | None = None,
+        self, engine: Engine, options: Options, directions: Sequence[Direction], workers: int
     ) -> None:
         self._options = options
         language = options.source_language if options.split_sentences else None
@@ -88,7 +83,7 @@ class Server:
         self._inputs = answers.inputs
         self._directions = directions
         functions = answers.signatures | {one.name: one.translate for one in directions}
-        self._queue = RequestQueue(functions, workers or usable_cores(), options.max_batch_size)
+        self._queue = RequestQueue(functions, workers, options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
 
@@ -129,7 +124,7 @@ class Server:
         answers: dict[str, Any] = {
             **{path: {"model_version_status": [version]} for path in models},
             "/health": {"status": "ok"},
-            **descriptions(self._directions, options.max_characters, bool(options.api_key)),
+            **fixed_answers(self._directions, options.max_characters, bool(options.api_key)),
         }
         predict = partial(self._handle, self._predict)
         translate = partial(self._handle, self._translate)
@@ -216,6 +211,7 @@ class Server:
             self._open_requests -= 1
 
     async def _predict(self, request: web.Request, body: bytes) -> web.Response:
+        """Answers a request in TensorFlow Serving's protocol."""
         self._check_key(request)
         most = self._options.max_batch_size
         signature, columns, in_rows = read_request(body, self._inputs, most)
@@ -224,6 +220,7 @@ class Server:
         return web.json_response(body=write_answer(outputs, in_rows))
 
     async def _translate(self, request: web.Request, body: bytes) -> web.Response:
+        """Answers a request in LibreTranslate's protocol."""
         options, content_type = self._options, request.headers.get("Content-Type", "")
         document = read_document(body, content_type, request.rel_url.raw_query_string)
         self._check_key(request, document.get("api_key"))
@@ -262,7 +259,7 @@ class _Connection(web.RequestHandler):
     """A connection that neither logs nor repeats malformed bytes, in which a key may be."""
 
     def handle_error(self, *args: Any, **named: Any) -> web.StreamResponse:
-        """Answers what is not HTTP."""
+        """Answers bytes that are not HTTP."""
         if not any(isinstance(value, HttpProcessingError) for value in args):
             return super().handle_error(*args, **named)
         message = "the request is not HTTP/1.1, or its URL or headers are too long"

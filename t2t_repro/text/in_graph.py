@@ -127,14 +127,18 @@ class SentencePieceTextOps(tf.Module):
     def _count_words(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Counts the words of each row of ids [rows, (length)] as the model splits them: [rows].
 
-        Rows are not padded: one may be as long as all others together.
+        A row without ids has none. Rows are not padded, since one may be as long as all others
+        together.
         """
         marked = tf.cast(tf.gather(self._marked, ids.flat_values), tf.int32)
+        # Of every subword, and of the end of all, the number of marks before it.
         before = tf.pad(tf.cumsum(marked), [[1, 0]])
         starts, stops = ids.row_splits[:-1], ids.row_splits[1:]
         if self._marks_end:
+            # The row begins a word, and each mark another one, but for a mark at the row's end.
             counts = 1 + tf.gather(before, tf.maximum(stops - 1, 0)) - tf.gather(before, starts)
         else:
+            # Each mark begins a word. Subwords before the first mark belong to the first word.
             counts = tf.maximum(tf.gather(before, stops) - tf.gather(before, starts), 1)
         return tf.where(stops > starts, counts, 0)
 

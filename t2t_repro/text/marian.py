@@ -95,7 +95,11 @@ class MarianFile:
 
     @classmethod
     def read(cls, path: Path) -> "MarianFile":
-        """Reads the file."""
+        """Reads the file.
+
+        Raises:
+            UserError: it was imported with --punctuation, which earlier versions had.
+        """
         values = json.loads(path.read_bytes())
         del values["marian"]
         if values.pop("punctuation", None):
@@ -138,7 +142,7 @@ class MarianSubwords(MarkedSubwords):
         has_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
         one_code = _LANGUAGE_CODE if has_codes or kind == "hugging_face" else None
         self.code_pattern = _TWO_CODES if self.content.languages else one_code
-        self.first_id = UNK_ID + (kind == "hugging_face")
+        self.first_id = UNK_ID + 1 if kind == "hugging_face" else UNK_ID
         self.spaced = _SPACED if self.content.clean_spaces else ()
         marks = WordMarks.of(self._pieces, bool(model) and marks_end(model))
         # A language code is a word, too; without a model every piece is one.

@@ -11,7 +11,7 @@ _UNSPACED = (HAN, KANA, "BOPOMOFO", "YI", "THAI", "LAO", "KHMER", "MYANMAR", "TI
 """First words of the Unicode names of their letters."""
 
 _LETTERS = {HAN: 3, KANA: 2, "HANGUL": 2, "YI": 2, "ETHIOPIC": 2}
-"""How many letters of an alphabet one of these says as much as; 1 of other scripts."""
+"""The letters of an alphabet that one letter of a script is worth; 1 for other scripts."""
 
 # The least kana per Han of Japanese; a Chinese text may quote some.
 _JAPANESE = 0.1
@@ -23,9 +23,9 @@ def unspaced_script(texts: Iterable[str]) -> str | None:
     Japanese is `KANA`, though it has Han too.
     """
     letters: Counter[str] = Counter()
-    for character, count in Counter("".join(texts)).items():
+    for character, count in Counter(filter(str.isalpha, "".join(texts))).items():
         script = _script(character)
-        letters[script] += character.isalpha() * count * _LETTERS.get(script, 1)
+        letters[script] += count * _LETTERS.get(script, 1)
     unspaced = Counter({script: letters[script] for script in _UNSPACED})
     if 2 * unspaced.total() <= letters.total():
         return None

@@ -215,8 +215,7 @@ class SentencePieceModel(MarkedSubwords):
         Returns:
             The text, with UNK as " ⁇ " and without bytes that are not UTF-8.
         """
-        size = self.size
-        known = [token if 0 <= token < size else UNK_ID for token in text_ids(ids)]
+        known = [token if 0 <= token < self.size else UNK_ID for token in text_ids(ids)]
         text: str = self._model.decode(known)
         # SentencePiece removes the space of the first word's mark, but not that of the last one's.
         return readable(text.removesuffix(" ") if self.word_marks.at_end else text)

@@ -35,7 +35,8 @@ class Tags:
     def log(self) -> None:
         """Logs the tags of target languages, if there are any."""
         if self.languages:
-            codes = " ".join([*self.languages.values()][:60]) + " ..." * (len(self.languages) > 60)
+            more = " ..." if len(self.languages) > 60 else ""
+            codes = " ".join([*self.languages.values()][:60]) + more
             logging.info(f"each line begins with the code of its target language: {codes}")
 
     def warn(self, lines: Sequence[str], first: int | None) -> None:
@@ -48,7 +49,7 @@ class Tags:
                 logging.warning(f"{where}: {fault}")
 
     def fault(self, line: str) -> str:
-        """Returns what is wrong with the tags in front of a line; "" if nothing is known to be."""
+        """Returns the fault of the tags in front of a line; "" if none is known."""
         front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line)) if self._known else None
         if not front or not line.strip():
             return ""
@@ -59,8 +60,9 @@ class Tags:
             likely = [*dict.fromkeys([*get_close_matches(tag, self._known, cutoff=0.7), *others])]
             if likely:
                 return f"the model does not know {tag}, but {', '.join(likely[:20])}"
-        is_missing = codes and not {*given, *self.defaults[1:]} & {*codes}
-        return f"no target language in front, expected {', '.join(codes[:20])}" * bool(is_missing)
+        if codes and not {*given, *self.defaults[1:]} & {*codes}:
+            return f"no target language in front, expected {', '.join(codes[:20])}"
+        return ""
 
 
 def languages_in_front(line: str) -> str:

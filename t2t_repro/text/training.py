@@ -9,7 +9,7 @@ import io
 import random
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from itertools import compress, permutations
@@ -213,7 +213,7 @@ class ExistingSubwords:
         return [*pieces, *(symbol for symbol in self.symbols if symbol not in pieces)]
 
     def describe(self) -> dict[str, Any]:
-        """Returns what identifies the vocabulary: its content, wherever it lies."""
+        """Returns the identity of the vocabulary: its content, not its path."""
         return {CONTENT: hashlib.sha256(self.content).hexdigest()}
 
     def with_symbols(self, symbols: Sequence[str]) -> "ExistingSubwords":
@@ -265,7 +265,10 @@ class SubwordRecipes(NamedTuple):
 
 @cache
 def _nfc_rules() -> str:
-    """Returns the rules of `nmt_nfc` for SentencePiece: lines of code points, before and after."""
+    """Returns the rules of `nmt_nfc` for SentencePiece: lines of code points, before and after.
+
+    White space becomes a space, control characters vanish, letters and marks become one character.
+    """
     rules = {"\ufeff": " ", "\ufffd": " "}
     # No character beyond these is changed.
     for character in map(chr, range(1, 0x30000)):
@@ -273,17 +276,22 @@ def _nfc_rules() -> str:
             rules[character] = " "
         elif category(character) == "Cc":
             rules[character] = ""
-        elif (apart := normalize("NFD", character)) != character:
-            rules[character] = composed = normalize("NFC", character)
-            # However many of the marks are composed already, in any order.
-            for marks in map("".join, permutations(apart[1:])):
-                for done in range(len(marks)):
-                    text = normalize("NFC", apart[0] + marks[:done]) + marks[done:]
-                    if normalize("NFC", text) == composed:
-                        rules[text] = composed
+        elif normalize("NFD", character) != character:
+            rules |= dict.fromkeys(_spellings(character), normalize("NFC", character))
     changes = sorted(pair for pair in rules.items() if pair[0] != pair[1])
     codes = ([" ".join(f"{ord(code):X}" for code in side) for side in pair] for pair in changes)
     return "".join(f"{before}\t{after}\n" for before, after in codes)
+
+
+def _spellings(character: str) -> Iterator[str]:
+    """Yields a character, and its letter with the marks in any order, some of them composed."""
+    yield character
+    letter, *marks = [*normalize("NFD", character)]
+    for ordered in map("".join, permutations(marks)):
+        for done in range(len(marks)):
+            text = normalize("NFC", letter + ordered[:done]) + ordered[done:]
+            if normalize("NFC", text) == normalize("NFC", character):
+                yield text
 
 
 def _check_symbols(symbols: Sequence[str]) -> None:

@@ -61,6 +61,9 @@ class Checkpoints:
 
         One that cannot be read is set aside with a warning, and the one before is restored. Nothing
         is assigned before all of a checkpoint has been read.
+
+        Raises:
+            UserError: the checkpoint is of another model, or of other frozen parts.
         """
         step = self._newest_readable()
         if step is None:
@@ -133,7 +136,7 @@ class Checkpoints:
         self._write(self._best, state)
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
-        if not self.is_writer:
-            return
-        self._state.assign(json.dumps(dataclasses.asdict(state) | {_FROZEN: self._frozen}))
-        folder.write(self._checkpoint, state.step)
+        """Writes a checkpoint of a state into a folder; does nothing if this worker only reads."""
+        if self.is_writer:
+            self._state.assign(json.dumps(dataclasses.asdict(state) | {_FROZEN: self._frozen}))
+            folder.write(self._checkpoint, state.step)

@@ -22,8 +22,8 @@ class _Part(NamedTuple):
 
     Attributes:
         name: of the corpus; "" without a mixture.
-        lines: which of the translated sentences belong to it.
-        in_store: which sentences of the token store; None for all.
+        lines: the numbers of its sentences among the translated ones.
+        in_store: the numbers of its sentences in the token store; None for all.
     """
 
     name: str

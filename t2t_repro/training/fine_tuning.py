@@ -40,6 +40,9 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
 
     Returns:
         the model; None where the run goes on, or starts from nothing.
+
+    Raises:
+        UserError: it is not bound, or the run has begun without it.
     """
     init_from = settings.init_from
     if init_from is None:
@@ -85,7 +88,11 @@ class InitialModel:
         self.checkpoint = "/".join(Path(path).parts[-2:])
 
     def check_fits(self, model: Transformer) -> None:
-        """Checks that a model, built or not, can start with these weights."""
+        """Checks that a model, built or not, can start with these weights.
+
+        Raises:
+            UserError: it has other sizes, or ties tables that are not tied in these weights.
+        """
         if differing := differing_sizes(self._sizes, model, but=_FREE):
             raise UserError(
                 f"train.init_from = {str(self.directory.path)!r} is a model of other sizes "
@@ -93,9 +100,9 @@ class InitialModel:
                 f"{self.directory.config_gin}."
             )
         tied, tied_before = model.tied_embeddings, self._sizes["tied_embeddings"]
-        before = _tables(tied_before)
+        tables_before = _tables(tied_before)
         for roles in _roles(tied).values():
-            if len({before[role] for role in roles}) > 1:
+            if len({tables_before[role] for role in roles}) > 1:
                 raise UserError(
                     f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}, trained "
                     f"apart in train.init_from = {str(self.directory.path)!r}: bind "
@@ -180,6 +187,9 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
         model: such as the Transformer, built.
         frozen: names of the parts that it does not change, as its variables' paths have them:
             "encoder", "decoder/layer_0", "decoder/layer_0/memory_attention".
+
+    Raises:
+        UserError: the model has no such part.
     """
     names = [f"{name_of(weight)}/" for weight in model.trainable_variables]
     for part in frozen:

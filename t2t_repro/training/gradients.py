@@ -45,8 +45,8 @@ class MicroBatchGradients:
         wanted = {id(weight) for weight in self.updated}
         self._is_updated = [id(weight) in wanted for weight in model.trainable_variables]
         ids = tf.TensorSpec([None, None], tf.int32)
-        self.of_micro_batch = tf.function(
-            self._of_micro_batch,
+        self.function = tf.function(
+            self._compute_micro_batch,
             input_signature=[
                 [tf.TensorSpec(v.shape, v.dtype) for v in model.trainable_variables],
                 tf.TensorSpec([len(model.non_trainable_variables), 2], tf.int64),
@@ -58,7 +58,7 @@ class MicroBatchGradients:
         )
         # Traced once for all shapes and replicas: MirroredStrategy would trace again for every
         # replica, and XLA finds the programs that `TrainStep.compile` made by their trace.
-        self._traced = self.of_micro_batch.get_concrete_function()
+        self._traced = self.function.get_concrete_function()
 
     def __call__(
         self, step: tf.Tensor, first: tf.Tensor | int, batch: Batch, scale: tf.Tensor
@@ -75,12 +75,12 @@ class MicroBatchGradients:
             the sums, and one gradient per updated variable.
         """
         weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
-        of_micro_batch = self.of_micro_batch if tf.config.functions_run_eagerly() else self._traced
+        compute = self.function if tf.config.functions_run_eagerly() else self._traced
 
         def gradients_of(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
             micro_batch = Batch(batch.source[index], batch.target[index], batch.capacity)
-            return of_micro_batch(weights, seeds, micro_batch, scale)
+            return compute(weights, seeds, micro_batch, scale)
 
         if batch.source.shape[0] == 1:
             return gradients_of(0)
@@ -92,7 +92,7 @@ class MicroBatchGradients:
             parallel_iterations=1,
         )
 
-    def _of_micro_batch(
+    def _compute_micro_batch(
         self, weights: list[tf.Tensor], seeds: tf.Tensor, batch: Batch, scale: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
         """Computes sums and gradients of loss · scale for ids [rows, length]; pure.

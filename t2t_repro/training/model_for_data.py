@@ -15,7 +15,7 @@ from t2t_repro.training.settings import Experiment
 
 
 def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -> Experiment:
-    """Sets what the gin file leaves open: the subwords, and the number of embedding rows.
+    """Sets the values that the gin file leaves open: subwords, and the numbers of embedding rows.
 
     Args:
         experiment: settings; subwords and rows that are bound stay as they are.

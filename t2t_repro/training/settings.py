@@ -207,11 +207,11 @@ class TrainSettings:
 
 
 class Configuration(NamedTuple):
-    """What gin has bound, as texts.
+    """The bindings of gin, as texts.
 
     Attributes:
         config: the bindings.
-        operative: what is in effect, defaults included, of all that has been built so far.
+        operative: the values in effect, defaults included, of all that has been built so far.
         operative_markdown: the same as Markdown.
     """
 

@@ -35,7 +35,7 @@ class TrainLoop:
         checkpoints: written here.
         schedule: of the run.
         evaluation: of the dev set.
-        workers: that train together.
+        workers: those that train together.
         log: of the run.
         stopped_by: the signal that ended `run` before its time, or None.
     """

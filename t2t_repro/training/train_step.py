@@ -172,13 +172,16 @@ class TrainStep:
         )
 
     def compile(self, shapes: Sequence[BatchShape]) -> None:
-        """Runs one micro-batch of every shape on every replica, and compiles it where XLA does.
+        """Runs one micro-batch of every shape on every replica; XLA, if used, compiles it.
 
         Shows in the first minutes, not hours later, that a batch does not fit in memory. Nothing is
         updated.
 
         Args:
             shapes: of the micro-batches.
+
+        Raises:
+            UserError: a micro-batch does not fit in memory.
         """
         for number, shape in enumerate(shapes, start=1):
             size = f"{shape.rows} x {shape.lengths[0]}, {shape.lengths[1]}"

@@ -118,7 +118,7 @@ class TrainingRun:
     Attributes:
         step: the update, with model and optimizer.
         directory: of the run; only the first of several workers writes into it.
-        workers: that train together.
+        workers: those that train together.
         settings: of the run.
         initial: the model that a new run starts from, if any.
     """
@@ -238,7 +238,7 @@ class TrainingRun:
         return RunState().awaiting_evaluation()
 
     def _log_start(self, state: RunState, differing: Sequence[str]) -> None:
-        """Logs where a run goes on, or why not, and the bindings that differ from before."""
+        """Logs the step after which a run goes on or has finished, and bindings that differ."""
         # A run that was stopped before its first update has a checkpoint of step 0.
         if not state.step and not self._checkpoints.newest:
             return

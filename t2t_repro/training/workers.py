@@ -221,13 +221,13 @@ def own_replicas(strategy: tf.distribute.Strategy) -> range:
 def find_workers() -> Workers:
     """Finds the workers that TF_CONFIG, or else Slurm's `srun`, names; this process if neither."""
     if os.environ.get("TF_CONFIG"):
-        return _of_tf_config()
+        return _tf_config_workers()
     if os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
-        return _of_slurm()
+        return _slurm_workers()
     return Workers()
 
 
-def _of_tf_config() -> Workers:
+def _tf_config_workers() -> Workers:
     """Returns the workers that TF_CONFIG names."""
     try:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -244,7 +244,7 @@ def _of_tf_config() -> Workers:
         ) from error
 
 
-def _of_slurm() -> Workers:
+def _slurm_workers() -> Workers:
     """Returns the workers that Slurm has started."""
     # Two jobs may have tasks on one machine.
     port = 12_000 + int(os.environ["SLURM_JOB_ID"]) % 20_000

@@ -13,7 +13,7 @@ PLAIN = Cleaning(drop_duplicates=False, drop_held_out=False)
 def run(pairs, rules=DEFAULT, held_out=()):
     blocks = [pairs[start : start + 3] for start in range(0, len(pairs), 3)]
     kept, report = [], CleaningReport()
-    for pairs, of_block in clean(blocks, rules, held_out):
+    for pairs, of_block in clean(blocks, rules, held_out, workers=1):
         kept += pairs
         report.update(of_block)
     return kept, +report

@@ -49,6 +49,7 @@ KINDS: dict[str, tuple[BeamSearch, dict[str, Any]]] = {
             "layer": {"normalization": "pre", "activation": "gelu"},
             "tied_embeddings": "none",
             "seed": 5,
+            "rows": 0,
         },
     ),
     "uneven, biases, learned positions": (
@@ -97,7 +98,7 @@ def lists_for(size):
 def directory(subwords, tmp_path_factory):
     """Of the paper's model, in int8."""
     path = tmp_path_factory.mktemp("int8") / "exported"
-    write_litert_model(translator_of(subwords, "the paper's"), "int8", 24, path)
+    write_litert_model(translator_of(subwords, "the paper's"), "int8", 24, path, one_line=False)
     return path
 
 
@@ -113,7 +114,7 @@ def test_a_shortlist_s_ids_are_found_without_tensorflow():
 def test_translations_and_scores_are_the_same(subwords, kind, tmp_path):
     lists = lists_for(subwords.size + 20) if kind == "Marian's student" else None
     translator = translator_of(subwords, kind, lists)
-    write_litert_model(translator, "float32", 40, tmp_path / "exported")
+    write_litert_model(translator, "float32", 40, tmp_path / "exported", one_line=False)
     engine = LiteRTTranslator(tmp_path / "exported")
     assert engine.subwords.source is engine.subwords.target
     expected = translator.translate(LINES, translator.beam_size, first=None)
@@ -177,7 +178,7 @@ def test_what_the_file_cannot_hold_is_refused_by_name(subwords, tmp_path):
     cases = (sampled, r"Translator\.search"), (restricted, "neighbourhood"), (broken, "a number")
     for other, name in cases:
         with pytest.raises(UserError, match=name):
-            write_litert_model(other, "int8", 24, tmp_path / "exported")
+            write_litert_model(other, "int8", 24, tmp_path / "exported", one_line=False)
     assert not (tmp_path / "exported").exists()
 
 
@@ -261,13 +262,14 @@ const { chromium } = require("playwright-core");
 
 
 @pytest.mark.slow
-def test_the_page_translates_in_a_browser_without_the_network(subwords, tmp_path):
+@pytest.mark.parametrize("kind", ["Marian's student", "greedy, pre-norm, own tables"])
+def test_the_page_translates_in_a_browser_without_the_network(subwords, kind, tmp_path):
     chromium, npm = shutil.which("chromium"), shutil.which("npm")
     if not (chromium and npm):
         pytest.skip("apt-get install chromium npm")
-    translator = translator_of(subwords, "Marian's student", lists_for(subwords.size + 20))
+    lists = lists_for(subwords.size + 20) if kind == "Marian's student" else None
     folder = tmp_path / "exported"
-    write_litert_model(translator, "float32", 24, folder)
+    write_litert_model(translator_of(subwords, kind, lists), "float32", 24, folder, one_line=True)
     shutil.copy(CHECKOUT / "docs" / "browser.html", folder)
     page = (CHECKOUT / "docs" / "serving.md").read_text(encoding="utf-8")
     (packages,) = re.findall(r"npm install (.*)", page)
@@ -282,5 +284,8 @@ def test_the_page_translates_in_a_browser_without_the_network(subwords, tmp_path
         done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=False)
         server.shutdown()
     expected = [best.text for best, *_ in LiteRTTranslator(folder).translate(lines, first=None)]
-    assert json.loads(done.stdout).split("\n") == expected
-    assert len({*expected}) > 5
+    found = zip(json.loads(done.stdout).split("\n"), expected, strict=True)
+    # The page's SentencePiece is older: it puts other blanks beside what is unknown.
+    known = [pair for pair in found if "\u2047" not in pair[1]]
+    assert [text for text, _ in known] == [text for _, text in known]
+    assert len({*known}) > 5

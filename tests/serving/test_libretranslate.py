@@ -25,7 +25,7 @@ TEXT = "The red bird.  A tree. \r\n\r\n  a cloud\n"
 def server(translator):
     pairs = (("en", "de", ""), ("fr", "de", ""), ("de", "en", "the"), ("xx", "zh-Hans", ""))
     directions = [Direction(*pair, translator) for pair in pairs]
-    return Server(translator, OPTIONS, directions)
+    return Server(translator, OPTIONS, directions, workers=2)
 
 
 def ask(server, body, **values):
@@ -174,7 +174,7 @@ def test_fields_are_those_of_the_url_and_of_json_or_a_form(body, content_type, u
 
 def test_with_a_key_only_who_knows_it_is_answered(translator):
     options = OPTIONS._replace(api_key="schlüssel")
-    server = Server(translator, options, [Direction("en", "de", "", translator)])
+    server = Server(translator, options, [Direction("en", "de", "", translator)], workers=2)
     keys = ("schlüssel", None, "other", ["schlüssel"])
     assert [ask(server, None, api_key=key)[0] for key in keys] == [200, 403, 403, 403]
     body = json.dumps({"inputs": ["a"]})

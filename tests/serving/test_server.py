@@ -41,7 +41,7 @@ OPTIONS = Options(
 
 @pytest.fixture(scope="module")
 def server(translator):
-    return Server(translator, OPTIONS)
+    return Server(translator, OPTIONS, [], workers=2)
 
 
 def answers(server, *requests, **headers):
@@ -103,7 +103,7 @@ def test_every_signature_is_served(server, translator):
 
 
 def test_sentences_are_served_as_they_are_translated(translator):
-    server = Server(translator, OPTIONS._replace(split_sentences=True))
+    server = Server(translator, OPTIONS._replace(split_sentences=True), [], workers=2)
     lines = ["The red bird.  A tree. ", "", "A house.\n\nA cloud", *LINES]
     rows = translate_split(translator, lines, "en")
     outputs = predict(server, inputs=lines)["outputs"]
@@ -163,7 +163,7 @@ def test_what_is_refused_has_a_status_and_a_reason(server, method, path, body, s
     ],
 )
 def test_it_is_called_by_its_own_names(translator, host, listens_at, status):
-    server = Server(translator, OPTIONS._replace(host=listens_at))
+    server = Server(translator, OPTIONS._replace(host=listens_at), [], workers=2)
     assert answers(server, ("GET", "/health"), Host=host)[0][0] == status
 
 
@@ -188,7 +188,7 @@ async def until(condition):
 
 
 def test_a_full_queue_is_429(translator):
-    server = Server(translator, OPTIONS._replace(max_waiting=2))
+    server = Server(translator, OPTIONS._replace(max_waiting=2), [], workers=2)
     held = Held(server._queue.functions)
     body = json.dumps({"inputs": ["a tree"]})
 
@@ -208,7 +208,7 @@ def serving(translator, scenario, **options):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = Server(translator, OPTIONS._replace(rest_port=port, **options))
+    server = Server(translator, OPTIONS._replace(rest_port=port, **options), [], workers=2)
 
     async def is_up(client):
         try:

@@ -89,7 +89,7 @@ def test_two_replicas_are_one_device_and_none_is_updated_from_a_bad_batch_on(two
         ]
         assert_same(local, weights)
     # All shapes share the trace that `compile` made: none is traced in the middle of a run.
-    assert step.micro_batch_gradients.of_micro_batch.experimental_get_tracing_count() == 1
+    assert step.micro_batch_gradients.function.experimental_get_tracing_count() == 1
     assert_nothing_is_updated_from_a_bad_batch_on(step)
 
 

@@ -102,10 +102,9 @@ class TfdsCorpus:
         """
         import tensorflow as tf
 
-        builder = self._prepared_builder()
         keys = self.source_language, self.target_language
         features = {key: tf.io.FixedLenFeature([], tf.string) for key in keys}
-        for batch in _records(builder, self._tfds_splits[split]):
+        for batch in _records(self._prepared_builder(), self._tfds_splits[split]):
             examples = tf.io.parse_example(batch, features)
             sources, targets = (map(_one_line, examples[key].numpy()) for key in keys)
             yield from zip(sources, targets, strict=True)

@@ -69,7 +69,7 @@ class HuggingFaceModel:
 
     Attributes:
         generation: the settings of `generate`.
-        differences: what transformers do differently, a line each.
+        differences: those of transformers' decoding, a line each.
 
     Raises:
         UserError: Marian's form cannot hold the model.
@@ -115,11 +115,13 @@ class HuggingFaceModel:
             save_file(self.weights(), partial / names.SAFETENSORS, {"format": "pt"})
 
     def weights(self) -> dict[str, Array]:
-        """Returns all weights by their names."""
+        """Returns all weights by the names of PyTorch's model."""
+        # Their vectors have the numbers of ours in another order.
         order = their_order(self._model)
         tables = {name: np.take(table, order, 1) for name, table in self._tables().items()}
         bias = logits_bias(self._model)
-        bias = np.append(bias, bias[[PAD_ID] * len(self._column)])
+        # The row that stands once more at the end has its bias there, too.
+        bias = np.append(bias, np.repeat(bias[PAD_ID], len(self._column)))
         if self._loses_pad:
             bias[PAD_ID] = NEVER
         weights = layers_as_marians(self._model) | tables | {names.LOGITS_BIAS: bias[None]}
@@ -182,7 +184,7 @@ class HuggingFaceModel:
         return settings
 
     def _differences(self, translator: Translator) -> Iterator[str]:
-        """Yields what transformers do differently, a line each."""
+        """Yields the differences of transformers' decoding, a line each."""
         settings, alpha = translator.settings, self.generation.get("length_penalty")
         search = settings.search
         if not isinstance(search, BeamSearch):

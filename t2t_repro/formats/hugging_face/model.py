@@ -47,7 +47,7 @@ ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 
 @dataclass(frozen=True)
 class Family:
-    """What published models of one kind have in common: a row of settings.yml.
+    """The common traits of published models of one kind: a row of settings.yml.
 
     Attributes:
         origin: their name, for the comment in a model directory's config.gin.
@@ -162,7 +162,11 @@ def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
 
 
 def read_config(directory: Path) -> Config:
-    """Reads config.json, and generation_config.json if there is one."""
+    """Reads config.json, and generation_config.json if there is one.
+
+    Raises:
+        UserError: a field has a value that cannot be imported.
+    """
     config = SettingsFile(directory / CONFIG)
     # Older models have the settings of the search in config.json.
     path = directory / GENERATION
@@ -249,7 +253,11 @@ def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
 
 
 def read_weights(directory: Path) -> WeightsFile:
-    """Reads safetensors, whole or in shards, or a tf_model.h5, by the names of PyTorch's model."""
+    """Reads safetensors, whole or in shards, or a tf_model.h5, by the names of PyTorch's model.
+
+    Raises:
+        UserError: there is no such file, or it is damaged.
+    """
     for name, read in ((SAFETENSORS, load_file), (_INDEX, _read_shards), (TF_WEIGHTS, _read_h5)):
         if (path := directory / name).exists():
             return WeightsFile(path, read)
@@ -271,7 +279,7 @@ def _read_shards(index: Path) -> dict[str, NDArray]:
 
 
 def _read_h5(path: Path) -> dict[str, NDArray]:
-    """Reads what `TFMarianMTModel.save_pretrained` wrote, in PyTorch's names and layout."""
+    """Reads a file of `TFMarianMTModel.save_pretrained`, in PyTorch's names and layout."""
     tensors: dict[str, NDArray] = {}
 
     def add(name: str, dataset: Any) -> None:
@@ -304,8 +312,11 @@ def position_kind(
         file: may have tables of positions, [length, d_model].
         length: the number of positions.
         d_model: their width.
-        kinds: that the tables may be; the first if there are none, as transformers compute it, or
-            if there is no choice.
+        kinds: the possible ones; the first if there are no tables, as transformers compute it,
+            or if there is no choice.
+
+    Raises:
+        UserError: the tables are of no kind that we have.
     """
     names = [name for name in POSITIONS if name in file.arrays and len(kinds) > 1]
     tables = [file.value(name, (length, d_model)) for name in names]
@@ -340,14 +351,19 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
 
 
 def _share_tied(file: WeightsFile, model: Transformer) -> None:
-    """Gives a table that source, target or softmax share all its names."""
-    names = [SHARED, SOURCE] if model.own_source_embedding is None else []
-    names += [TARGET, *[SOFTMAX] * (model.own_softmax is None)]
-    tables = {name: file.arrays[name] for name in names if name in file.arrays}
-    for table in tables.values():
-        if not np.array_equal(table, next(iter(tables.values()))):
-            raise UserError(
-                f"{file.path} has different numbers in {' and '.join(tables)}, expected the same: "
-                "set tie_word_embeddings in config.json to false if they should differ."
-            )
-    file.arrays.update({name: table for table in tables.values() for name in names})
+    """Gives a tied table all of its names; the file may have it under any of them.
+
+    Raises:
+        UserError: the file has different tables under these names.
+    """
+    source = [SHARED, SOURCE] if model.own_source_embedding is None else []
+    softmax = [SOFTMAX] if model.own_softmax is None else []
+    names = [*source, TARGET, *softmax]
+    stored = [name for name in names if name in file.arrays]
+    tables = [file.arrays[name] for name in stored]
+    if not all(np.array_equal(tables[0], table) for table in tables):
+        raise UserError(
+            f"{file.path} has different numbers in {' and '.join(stored)}, expected the same: "
+            "set tie_word_embeddings in config.json to false if they should differ."
+        )
+    file.arrays.update({name: tables[0] for name in names if tables})

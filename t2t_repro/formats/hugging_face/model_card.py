@@ -45,7 +45,7 @@ def model_card(
 
     Args:
         directory: of the model.
-        checkpoint: which of its checkpoints was exported, relative to it.
+        checkpoint: the exported one, relative to the directory.
         model: the exported model.
         generation: the exported settings of `generate`.
         license_name: an identifier of SPDX or the hub; None if unknown.
@@ -82,7 +82,7 @@ def model_card(
 
 
 def _corpora(directory: ModelDirectory) -> tuple[list[list[str]], str]:
-    """Returns what is stated of every corpus, and the languages, a line each."""
+    """Returns the facts about every corpus, and the languages, a line each."""
     path = directory.operative_config_gin
     bindings = bindings_in(read_gin(path)) if path.exists() else {}
     corpora: dict[str, list[str]] = {}

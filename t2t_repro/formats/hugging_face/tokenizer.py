@@ -36,7 +36,7 @@ _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """Default names of the special tokens, in the order of our ids."""
 
 SETTINGS = table_of("hugging_face/settings.yml")
-"""What the settings of transformers mean here."""
+"""The counterparts of transformers' settings here."""
 
 _CONFIG = "tokenizer_config.json"
 
@@ -60,8 +60,7 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
         file = MarianFile(imported.read_sentencepiece(directory / f"{side}.spm"), [], cleans)
         sides[side] = read_file(directory / vocabulary, partial(_read_side, file, special))
     # In our order of ids the special tokens come first; `ids` are those of the files.
-    their_ids = map(str, sides["source"].ids)
-    special_by_id = dict(zip(their_ids, special, strict=False))
+    special_by_id = dict(zip(map(str, sides["source"].ids), special, strict=False))
     for number, token in config.value("added_tokens_decoder", {}).items():
         if _content(token) != special_by_id.get(number):
             raise config.refused("added_tokens_decoder", f"only the special tokens {special_by_id}")
@@ -77,7 +76,10 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     Args:
         directory: of the model.
         source: the language of a source without codes; "" for the tokenizer's own.
-        target: that of its target.
+        target: the language of its target, likewise.
+
+    Raises:
+        UserError: a file cannot be used, or the tokenizer has no such language.
     """
     config = SettingsFile(directory / _CONFIG, _read_config)
     default = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
@@ -159,7 +161,7 @@ def tokenizer_files(source: MarianFile, target: MarianFile, longest: int) -> dic
 
     Args:
         source: the text of the source, with a piece for every row of the model.
-        target: that of the target.
+        target: the text of the target, likewise.
         longest: the most subwords of a source sentence.
     """
     separate = source.pieces != target.pieces

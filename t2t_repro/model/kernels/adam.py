@@ -47,11 +47,12 @@ class FusedAdam(keras.optimizers.Adam):
     ) -> None:
         """Updates all weights; Keras calls it.
 
-        Keras computes β^t once per weight: on a GPU about four more kernels each. On a CPU that is
-        faster if the weights are large.
+        It passes its last argument on to `update_step`: the rate, or all `Scalars`. On a GPU these
+        are computed once for all weights, as they take about four kernels. On a CPU `update_step`
+        computes them for each weight, which is faster if the weights are large.
         """
-        shared = self._scalars(learning_rate) if gpu.has_gpu() else learning_rate
-        super()._backend_update_step(grads, trainable_variables, shared)
+        rate_or_scalars = self._scalars(learning_rate) if gpu.has_gpu() else learning_rate
+        super()._backend_update_step(grads, trainable_variables, rate_or_scalars)
 
     def _scalars(self, learning_rate: tf.Tensor) -> Scalars:
         """Computes the numbers that all weights share."""

@@ -102,8 +102,7 @@ class _Blocks:
 
     def join(self, blocks: tf.Tensor) -> tf.Tensor:
         """Joins blocks: [rows·blocks, block, width] → [rows, length, width]."""
-        width = blocks.shape[-1]
-        return tf.reshape(blocks, [self._rows, -1, width])[:, : self._length]
+        return tf.reshape(blocks, [self._rows, -1, blocks.shape[-1]])[:, : self._length]
 
     def _filled(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
         """Fills the last block with zeros, and adds blocks of zeros on both sides."""

@@ -44,17 +44,17 @@ def summed_cross_entropy(
     def compute(x: tf.Tensor, table: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
         log_normalizers, p_table, p_x = _softmax_passes(x, table, weights)
         x32, w = tf.cast(x, tf.float32), weights[:, None]
-        label_rows, row_sum = tf.gather(table, labels), tf.reduce_sum(table, axis=0)
+        label_rows, table_sum = tf.gather(table, labels), tf.reduce_sum(table, axis=0)
         label_logits = tf.reduce_sum(x32 * label_rows, axis=1)
-        other_logits = tf.linalg.matvec(x32, row_sum)
+        other_logits = tf.linalg.matvec(x32, table_sum)
         nll = tf.reduce_sum(weights * (log_normalizers - label_logits))
         cross_entropy = tf.reduce_sum(
             weights * (log_normalizers - low * other_logits - high * label_logits)
         )
-        weighted = w * x32
-        d_x = w * (tf.cast(p_table, tf.float32) - low * row_sum - high * label_rows)
-        d_table = p_x - tf.math.unsorted_segment_sum(high * weighted, labels, table.shape[0])
-        d_table -= low * tf.reduce_sum(weighted, axis=0)
+        d_x = w * (tf.cast(p_table, tf.float32) - low * table_sum - high * label_rows)
+        weighted_x = w * x32
+        d_table = p_x - tf.math.unsorted_segment_sum(high * weighted_x, labels, table.shape[0])
+        d_table -= low * tf.reduce_sum(weighted_x, axis=0)
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return tf.cast(d_x * upstream, x.dtype), d_table * upstream

@@ -57,8 +57,7 @@ def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
     """Scrambles seeds [draws, 2] as TensorFlow does before each draw; the result is int64."""
     counter = [word for part in tf.unstack(_unsigned(seeds), axis=1) for word in halves(part)]
-    scrambled_parts = joined(philox(counter, _SCRAMBLING_KEY))
-    return tf.bitcast(tf.stack(scrambled_parts, axis=1), tf.int64)
+    return tf.bitcast(tf.stack(joined(philox(counter, _SCRAMBLING_KEY)), axis=1), tf.int64)
 
 
 def _unsigned(seeds: tf.Tensor) -> tf.Tensor:

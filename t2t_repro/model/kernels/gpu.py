@@ -69,6 +69,7 @@ def relu(x: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _relu(x: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    """Computes `relu`, whose gradient needs the result alone."""
     y = tf.nn.relu(x)
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:

@@ -22,6 +22,8 @@ def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _summed_in_float32(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    """Adds a bias; its gradient is a product with ones, see `add_bias`."""
+
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
         return upstream, tf.squeeze(tf.matmul(ones, upstream), axis=0)
