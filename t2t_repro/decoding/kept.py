@@ -22,22 +22,22 @@ _SIGNS = r"\u202a-\u202e\u2066-\u2069\u2190-\u21ff\u2600-\u27bf\U0001f000-\U0001
 _KINDS = (
     # URLs, domains, e-mail addresses, user@host:~$, @names and #names
     rf"(?:\b[a-z][a-z0-9+-]{{1,15}}://|\bwww\.){_URL}",
-    rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|de)\b)",
-    r"(?<![\w.+@-])(?:[\w.+-]++@[\w-]+|@\w+)(?:[.@]\w[\w-]*)*(?::[~/][\w/.-]*[$#])?",
+    rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|de|eu|fr|gov|info|io|nl|uk)\b)",
+    r"(?<![\w.+@-])(?:[\w.+-]++@[\w-]+|@\w+)(?:[.@]\w[\w-]*)*(?::[~/][\w/.-]*[$#]|:\w[\w.-]*/[\w./-]*\w)?",
     rf"(?<![\w&#/])#[a-z\u00c0-\u1fff]{_LETTER}*",
     # Links of Markdown: [text](address); of i18n: @:key, @.lower:key, @:(key)
     r"\]\([^\s()]+\)|@(?:\.\w+)?:(?:[a-z_](?:[\w.-]*\w)?|\([\w.]+\))",
     # Braces in braces: {{ name }}, ${name}, {0:.2f}, {count, plural, one {# page} other {pages}}
     r"(?:[%$#]|@:?)?\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}",
     # %user.name%; Qt's %1; %1%; %s, %1$s, %(name)d, %-5.2lf, %dpx, %name, but not "100%ig"
-    r"%%|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])|%\d{1,2}%?(?![\w$]|\.\d)"
+    r"%%(?:\w+%%)?|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])|%\d{1,2}(?:%|![a-z]+!)?(?![\w$]|\.\d)"
     r"|%(?!ig|-[a-z]{2})(?:\d{1,2}\$|\([\w. -]+\)|<\w+>)?[-+#0',]*+[\d*]*+(?:\.[\d*]++)?"
     r"(?:(?-i:[hljztq]{0,2}[cdfisu](?![a-z]))|(?<!\d%)[a-z_]\w*|@)",
     # $t(key), $name, $name$, $1, but not "$1.50" and "$1 million"
-    r"\$(?:\w*\([^()]*\)|[a-z_]\w*\$?|[1-9](?!\w|[.,]\d|\s\w*illi))",
+    r"\$(?:\w*\([^()]*\)|[a-z_]\w*(?:\$|(?:/[\w.-]*\w)+)?|[1-9](?!\w|[.,]\d|\s\w*illi))",
     # :name, :smile:, __name__, name(), `name`, [X1X], entities, <% name %>
-    rf"(?<!:)(?<!{_LETTER}):(?:[a-z_]\w*:?|[\w+-]+:)|(?<!\w)__\w+?__(?!\w)",
-    rf"(?<![\w.\u00c0-\u1fff])[a-z_][\w.]*+\(\)|(?<!`)`++[^`\n]*[^\s`]`++|\[X\d+X\]|&#?\w+;|{TAG}",
+    rf"(?<!:)(?<!{_LETTER}):(?:[a-z_]\w*:?|[\w+-]+:)|(?<!\w)(?:__\w+?__|##\w+?##)(?!\w)",
+    rf"(?<![\w.\u00c0-\u1fff])[a-z_][\w.]*+\(\)|(?<!`)`++[^`\n]*[^\s`]`++|\[(?:X\d+X|\[\w+\])\]|&#?\w+;|{TAG}",
     # Signs, but not those that end a sentence
     rf"[<[][%?][^<>[]*?[%?][>\]]|(?<![.!?。！？…{_SIGNS}\u200d\ufe0f])[{_SIGNS}][{_SIGNS}\u200d\ufe0f]*+",
     # \n; --option, -o; a/b.c; /a/b, ~/a, ../a, C:\a, \\a\b, where names may have blanks before \

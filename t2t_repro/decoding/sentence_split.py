@@ -29,13 +29,14 @@ _END = re.compile(
 )
 
 # Short words after which a full stop ends no sentence: before numbers and brackets, before names,
-# after the number of a list or before a small letter.
+# after the number of a list; numbers, letters and "d.w.z." before a small letter.
 _NO_END = re.compile(
     r"\b(?=\S{1,6}\.\s)"
-    r"((?i:al|approx|ch|chap|eds?|eqs?|n|no|nos|nº|nr|pp?|p[aá]g|str|vol)(?=\.\s[\d([])"
+    r"((?i:abb|al|approx|blz|chap|ch|eds?|eqs?|figs?|kap|kl|n|no|nos|nº|nr|pp?|p[aá]g|refs?|str|tab|vol"
+    r"|гл|рис|стр)(?=\.\s[\d([])"
     r"|(?:Av|D|Dña|Dr|M|Mlle|Mme|Profa|S|Sra|Srta|St|dhr|dr|geb|im|[Mm]evr|[Mm]w|o\.a)(?=\.\s\w)"
     r"|(?<=\.-)(?:\w|Ing)(?=\.\s\w)|(?:(?m:^)|(?<=[.!?:]\s))\d\d?"
-    r"|\d+(?=\.\s[a-zß-ÿа-яčďęěğłńňőřśşšťůűźżž]))\."
+    r"|(?:\d+|(?:\w{1,3}\.)*\w)(?=\.\s[a-zß-ÿа-яčďęěğłńňőřśşšťůűźżž]))\."
 )
 # "Der 5. Teil": nouns have a capital, and so have these words, which begin a sentence.
 _GERMAN_ORDINAL = re.compile(

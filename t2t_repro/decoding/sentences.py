@@ -19,10 +19,12 @@ from t2t_repro.text.tags import languages_in_front
 
 # A sentence or a part of one, and what stays as it is after it: white space, addresses.
 SentencePart = tuple[str, str]
+# The parts of a text, and the most letters of their translations for which it stays whole.
+_Division = tuple[list[SentencePart], float]
 
 # Around a sentence: emphasis, emoji and tags. Before it, punctuation on its own that opens nothing,
 # and the number of a list; after it, what begins something else, as in HTML before a tag.
-_MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
+_MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|~~|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
 _LEAD = re.compile(rf"(?i)(?:{_MARK}|[^\w\s{{}}%$@(\[«“„]++(?<![\"'])\s|\(?\d{{1,3}}[.)]\s)*+")
 _TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z")
 
@@ -68,7 +70,8 @@ def translate_sentences(
 ) -> list[Translation]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
-    A sentence that is too long is halved at white space, and so is one whose translation cycles. A
+    A sentence that is too long is halved at commas or white space. So is one whose translation
+    cycles. A long one's, or one that has lost much, is compared with those of its halves. A
     translation has addresses, placeholders and the like exactly as often as its line: where it
     would not, the parts between them are translated. Tags are placed by alignment; where it does
     not place them, the parts between them are translated, too. What has no words stays as it is.
@@ -87,16 +90,17 @@ def translate_sentences(
     """
     lines = [line.removeprefix("\ufeff") for line in texts("lines", lines)]
     split_lines = [[*_parts(line, language)] for line in lines]
-    known = {"": Translation("", 0.0)}
-    while unknown := [*{text: 0 for line in split_lines for text, _ in line if text not in known}]:
-        halved = {text for text in long(unknown) if _gaps(text)}
-        known.update(dict.fromkeys(halved, Translation("", 0.0, truncated=True)))
-        whole = [text for text in unknown if text not in halved]
+    known, divided = {"": Translation("", 0.0)}, dict[str, _Division]()
+    asked = [text for line in split_lines for text, _ in line]
+    while unknown := [text for text in dict.fromkeys(asked) if text not in known]:
+        known |= {text: Translation("", 0, truncated=True) for text in long(unknown) if _gaps(text)}
+        whole = [text for text in unknown if text not in known]
         known.update(zip(whole, translate_marked(whole, translate, align), strict=True))
-        split_lines = [
-            [part for sentence in line for part in _fit(sentence, known)] for line in split_lines
-        ]
-    return [_join(*of_line, known) for of_line in zip(lines, split_lines, strict=True)]
+        divided |= {text: _divide(text, known[text]) for text in unknown}
+        asked = [part for text in unknown for part, _ in divided[text][0]]
+    best = {text: _without_additions(text, found.text) for text, found in known.items()}
+    fit = ([part for one in line for part in _fit(one, best, divided)] for line in split_lines)
+    return [_join(*of_line, known, best) for of_line in zip(lines, fit, strict=True)]
 
 
 def _parts(line: str, language: str) -> Iterator[SentencePart]:
@@ -113,7 +117,7 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
     text, blank = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
-    elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?"):
+    elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):
         yield codes + text, blank
     else:
         lead = len(text) - len(_LEAD.sub("", text, count=1))
@@ -127,40 +131,45 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
-    """Returns the gaps at which a text can be halved: after its codes, not in kept parts."""
-    gaps = re.compile(r"\s+|(?<=[、，；：])(?!\Z)")
-    return [*gaps.finditer(masked(text), len(languages_in_front(text)))]
+    """Returns the gaps at which a text can be halved: after commas or words, not in kept parts."""
+    shown, start = masked(text), len(languages_in_front(text))
+    commas = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
+    return [*commas.finditer(shown, start)] or [*re.compile(r"\s+").finditer(shown, start)]
 
 
-def _is_bad(found: Translation, text: str) -> bool:
-    """Tells whether a translation was truncated, cycles, or has lost half of a long text."""
-    letters, own = length_in_letters(found.text), length_in_letters(text)
-    is_short = own > 60 and 0 < 2 * letters < own
-    return found.truncated or is_short or without_cycles(found.text, text) != found.text
+def _divide(text: str, found: Translation) -> _Division:
+    """Halves a text if its translation is bad, or may be.
 
-
-def _fit(sentence: SentencePart, known: Mapping[str, Translation]) -> Iterator[SentencePart]:
-    """Halves a sentence whose translation is bad, and its halves, where there is white space.
-
-    If its translation has not what is kept, the sentence is divided there.
+    It may be if much of a text is lost, or the text is long: the halves then show what is usual. If
+    the translation has not what is kept, the text is divided there.
     """
+    letters, own = length_in_letters(found.text), length_in_letters(text)
+    is_bad = found.truncated or without_cycles(found.text, text) != found.text
+    is_doubtful = letters > 0 and (own > 250 or 60 < own > 1.5 * letters)
+    is_broken = bool(things := kept(text)) and things != kept(found.text)
+    if (is_bad or is_doubtful) and (gaps := _gaps(text)):
+        codes, (start, end) = languages_in_front(text), gaps[len(gaps) // 2].span()
+        halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
+        parts = [part for half in halves for part in _without_marks(half, codes)]
+        return parts, -1 if is_bad or is_broken else letters / 0.9
+    return ([*_between_kept(text)], -1) if is_broken else ([], 0)
+
+
+def _fit(
+    sentence: SentencePart, best: Mapping[str, str], divided: Mapping[str, _Division]
+) -> list[SentencePart]:
+    """Replaces a sentence by its parts, and these by theirs, where they are better."""
     text, blank = sentence
-    found = known.get(text)
-    if found and _is_bad(found, text) and (gaps := _gaps(text)):
-        codes = languages_in_front(text)
-        start, end = gaps[len(gaps) // 2].span()
-        for half in (text[len(codes) : start], text[start:end]), (text[end:], blank):
-            for part in _without_marks(half, codes):
-                yield from _fit(part, known)
-    elif found and (own := kept(text)) and own != kept(found.text):
-        yield from _between_kept(sentence)
-    else:
-        yield sentence
+    division, most = divided.get(text, ([], 0))
+    parts = [one for part in division for one in _fit(part, best, divided)]
+    if sum(length_in_letters(best[part]) for part, _ in parts) <= most:
+        return [sentence]
+    *parts, (last, stays) = parts
+    return [*parts, (last, stays + blank)]
 
 
-def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
+def _between_kept(text: str) -> Iterator[SentencePart]:
     """Splits a sentence around its kept parts."""
-    text, blank = sentence
     codes = languages_in_front(text)
     place = len(codes)
     spans = [found.span() for found in KEPT.finditer(text, place)]
@@ -172,29 +181,34 @@ def _between_kept(sentence: SentencePart) -> Iterator[SentencePart]:
         else:
             yield "", text[place:end]
         place = end
-    yield "", blank
+
+
+def _without_additions(text: str, translation: str) -> str:
+    """Returns the translation of a part without cycles and what the model has added."""
+    source, best = text.removeprefix(languages_in_front(text)), without_cycles(translation, text)
+    if kept(best) != kept(source):
+        best = " ".join(masked(best, " ").split()) or source
+    # Subwords may be normalised, and have none.
+    return best.replace("...", "…") if "…" in source and "..." not in source else best
 
 
 def _join(
-    line: str, parts: Sequence[SentencePart], known: Mapping[str, Translation]
+    line: str,
+    parts: Sequence[SentencePart],
+    known: Mapping[str, Translation],
+    best: Mapping[str, str],
 ) -> Translation:
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
     line = line.replace(codes, "", 1)
     # Of each piece, the source and what stands for it.
     pieces = [(" ", " ")]
-    for (text, stays), translation in zip(parts, found, strict=True):
-        source, best = text.removeprefix(codes), without_cycles(translation.text, text)
-        if kept(best) != kept(source):
-            # The model has added something.
-            best = " ".join(masked(best, " ").split()) or source
-        if "…" in source and "..." not in source:
-            # Subwords may be normalised, and have none.
-            best = best.replace("...", "…")
+    for text, stays in parts:
+        source, target = text.removeprefix(codes), best[text]
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
         is_part = stays.strip() and not source.endswith(".")
-        best = best[:-1] if is_part and best[-1:] in (".", ",") else best
-        pieces += [piece for piece in ((source, best), (stays, stays)) if piece[1]]
+        target = target[:-1] if is_part and target[-1:] in (".", ",") else target
+        pieces += [piece for piece in ((source, target), (stays, stays)) if piece[1]]
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
         text=joined if kept(joined) == kept(line) else line,

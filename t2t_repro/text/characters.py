@@ -2,8 +2,8 @@
 
 import re
 
-INVISIBLE = "\u00ad\u200b\u2060\ufeff"
-"""They only say where a line may break, and would spell a word anew.
+INVISIBLE = "\u00ad\u034f\u061c\u200b\u200e\u200f\u2060\ufeff"
+"""They only say where a line may break or which way it runs, and would spell a word otherwise.
 
 The joiners U+200C and U+200D are not among them: they change letters and emoji.
 """

@@ -112,7 +112,7 @@ def test_texts_of_any_ids_are_equal(text_ops, subwords):
 
 
 @pytest.mark.parametrize(
-    "text", ["\ufeffein Mann \u200b", "e\u00adin M\ufeffa\u200bn\u2060n\u00ad"]
+    "text", ["\ufeffein Mann \u200b", "e\u00adin M\ufeffa\u200bn\u2060n\u00ad", "e\u200ein Mann"]
 )
 def test_invisible_characters_change_no_ids_but_joiners_do(text_ops, subwords, text):
     (expected,) = subwords.encode(["ein Mann"])
