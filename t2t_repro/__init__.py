@@ -5,33 +5,20 @@ knows the package's classes from `import t2t_repro` on; their modules, too, are 
 first `.keras` file asks for one, since TensorFlow's import takes seconds.
 """
 
+import re
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.2.0"
 
-_NAMES = {
-    "decoding.loading": ["load_translator"],
-    "decoding.search": ["Translation"],
-    "decoding.settings": ["BeamSearch", "MarianSearch", "Sampling", "TranslatorSettings"],
-    "decoding.translator": ["Translator"],
-    "model.attention": ["MultiHeadAttention"],
-    "model.decoder": ["Decoder", "DecoderLayer"],
-    "model.embedding": ["SharedEmbedding"],
-    "model.encoder": ["Encoder", "EncoderLayer"],
-    "model.feed_forward": ["FeedForward"],
-    "model.kernels.adam": [],
-    "model.keras_model": ["LabelSmoothedCrossEntropy"],
-    "model.positional_encoding": ["PositionalEncoding"],
-    "model.settings": ["LayerConfig"],
-    "model.transformer": ["Transformer"],
-    "training.learning_rate": ["InverseSquareRoot", "TransformerSchedule"],
-}
-"""Public names, by their module; __init__.pyi has them for type checkers."""
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_MODULE_OF = {name: module for module, name in re.findall(r"(?m)^from (\S+) .* as (\w+)$", _STUB)}
+"""The modules of the public names, which __init__.pyi lists for type checkers, too."""
 
-__all__ = sorted(name for names in _NAMES.values() for name in names)
+__all__ = sorted(_MODULE_OF)
 
 
 _REGISTERED = (
@@ -46,16 +33,17 @@ _REGISTERED = (
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = _import_modules()
-    return next(getattr(modules[module], name) for module in _NAMES if name in _NAMES[module])
+    _import_modules()
+    return getattr(sys.modules[_MODULE_OF[name]], name)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _import_modules() -> dict[str, Any]:
-    return {module: import_module(f"{__name__}.{module}") for module in _NAMES}
+def _import_modules() -> None:
+    for module in (*_MODULE_OF.values(), f"{__name__}.model.kernels.adam"):
+        import_module(module)
 
 
 class _OnFirstUse:
