@@ -1,9 +1,12 @@
 """Lines of the log, the version, and commands that the package itself runs."""
 
+import os
 import re
+import sys
 
 import pytest
 
+from t2t_repro.command_line.program import import_tensorflow
 from tests.commands import WITHOUT_TENSORFLOW, outcomes_of
 
 TOKENISED = "Ein Hund rennt .\n"
@@ -46,3 +49,13 @@ def test_the_package_runs_its_commands(tmp_path, command):
     assert "  --vocabulary" in "\n".join(flags)
     assert [line for line in by_package.splitlines() if line.startswith("  ")] == flags
     assert version == of_package != ""
+
+
+def test_what_tensorflow_writes_as_it_is_imported_is_left_out(tmp_path, monkeypatch, capfd):
+    (tmp_path / "tensorflow.py").write_text("import os\nos.write(2, b'no GPU')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    del sys.modules["tensorflow"]
+    import_tensorflow()
+    os.write(2, b"later")
+    assert capfd.readouterr().err == "later"

@@ -54,6 +54,19 @@ def batches(plan):
     return [np.concatenate(plan.micro_batches(index)).tolist() for index in range(len(plan))]
 
 
+def test_sentences_of_a_batch_are_about_as_long(lengths):
+    shapes = choose_shapes(*lengths, tokens_per_micro_batch=1000, max_shapes=1)
+    longer = np.maximum(*lengths)
+    of_batches = [longer[batch] for batch in batches(planned(shapes, lengths, 1, 3, 2))]
+    spread = np.mean([each.std() / each.mean() for each in of_batches])
+    assert 0 < spread < longer.std() / longer.mean() / 4
+
+
+def test_a_long_sentence_has_a_slice_of_its_own(lengths):
+    shapes = choose_shapes(*lengths, tokens_per_micro_batch=260, max_shapes=2)
+    check_epoch(planned(shapes, lengths, 2, 3, 2), shapes, *lengths)
+
+
 def test_an_epoch_is_a_function_of_seed_and_number(lengths, shapes):
     first = planned(shapes, lengths, 2, 3, 2)
     again = planned(shapes, lengths, 2, 3, 2)

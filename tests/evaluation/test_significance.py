@@ -138,14 +138,20 @@ TABLE = [
 ]
 
 
-def test_markdown_has_a_row_a_system():
-    assert as_markdown(TABLE, has_baseline=True)[:4] == [
+def test_markdown_has_a_row_a_system_and_a_signature_a_metric():
+    lines = as_markdown(TABLE, has_baseline=True)
+    assert lines[:4] == [
         "| system | BLEU ↑ | TER ↓ | mine ↑ |",
         "|---|---:|---:|---:|",
         "| a¦b (baseline) | 39.00 (μ = 39.00 ± 1.50) | 40.00 (μ = 40.00 ± 2.00) | 1.00 |",
         "| model | 41.02 (μ = 41.00 ± 1.25) p = 0.0500* | 40.00 (μ = 40.00 ± 2.00) p = 0.0500 "
         "| 1.00 |",
     ]
+    # Only of the last there is more to say: it has no p-value.
+    assert lines[-3:-1] == ["- BLEU: `tok:13a`", "- TER: `tok:tercom`"]
+    assert lines[-1].startswith("- mine: no significance test")
+    alone = as_markdown(TABLE[:1], has_baseline=False)
+    assert alone[-2:] == lines[-3:-1]
 
 
 def test_a_system_that_does_as_the_baseline_does_has_p_1(texts):

@@ -49,6 +49,14 @@ def test_a_step_is_of_all_models(combine, without_pad):
         np.testing.assert_allclose(np.exp(log_p), wanted, atol=1e-5)
 
 
+def test_it_ends_where_the_first_of_its_models_does():
+    longer = Transformer(**small_config("learned") | {"max_length": 12})
+    assert Ensemble([longer, *two_models()], mean_probability).longest == 9
+    # Sinusoids go on, whatever max_length says.
+    endless = Transformer(**small_config("paper") | {"max_length": 5})
+    assert Ensemble([endless], mean_probability).longest is None
+
+
 def test_the_mean_is_of_float32_whatever_the_models_compute_in():
     mixed = Transformer(**small_config("paper"), dtype="mixed_bfloat16")
     mixed.build()

@@ -55,7 +55,7 @@ def test_speed_is_of_several_updates_and_leaves_evaluations_out(tmp_path, clock)
     ("seconds", "shown", "at_terminal"), [(86.0, 1, False), (9.0, 3, True), (0.1, 50, True)]
 )
 def test_the_first_line_comes_soon_however_long_an_update_takes(
-    tmp_path, clock, monkeypatch, caplog, seconds, shown, at_terminal
+    tmp_path, clock, monkeypatch, caplog, capsys, seconds, shown, at_terminal
 ):
     monkeypatch.setattr(metrics_log.sys.stderr, "isatty", lambda: at_terminal)
     with caplog.at_level("INFO", logger="absl"), log_of(tmp_path, 1000, log_every=50) as log:
@@ -65,6 +65,7 @@ def test_the_first_line_comes_soon_however_long_an_update_takes(
     assert f"step {shown}/1000" in caplog.messages[0]
     assert f"{seconds:.2g} s/update" in caplog.messages[0]
     assert len(caplog.messages) == len({shown, 50})
+    assert ("updates" in capsys.readouterr().err) == at_terminal
 
 
 # Callbacks
