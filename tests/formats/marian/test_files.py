@@ -230,6 +230,9 @@ def test_nematus_names_gaps_padding_and_cuts_are_marian_s(tmp_path):
     (found,) = subwords.source.encode(["a b"])
     # As Marian has it: without a name, 0 is EOS and 1 is UNK.
     assert text.source.ids[found].tolist() == [6, 1, 0]
+    # Marian pads to multiples of 8, so this vocabulary is of another model.
+    with pytest.raises(UserError, match="expected 17 ids"):
+        vocabulary_of(tmp_path, ids, 17)
 
 
 def test_sides_that_share_an_embedding_can_have_other_pieces(tmp_path):

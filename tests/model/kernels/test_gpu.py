@@ -74,3 +74,11 @@ def test_its_steps_are_those_of_kerass_adam(rate, has_gpu, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     # A checkpoint of the one is a checkpoint of the other.
     assert [path.split("/")[-1] for path in paths] == [path.split("/")[-1] for path in others]
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_xla_fuses_on_a_gpu_alone(has_gpu, monkeypatch):
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
+    assert not gpu.fuses()
+    with gpu.compiled(True):
+        assert gpu.fuses() == has_gpu
