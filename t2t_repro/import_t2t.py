@@ -18,27 +18,21 @@ from t2t_repro.text.t2t import T2TSubwords
 
 FLAGS = flags.FLAGS
 
-DECODING = """\
-# Imported from Tensor2Tensor, with T2T's defaults of decoding:
-BeamSearch.beam_size = 4
-BeamSearch.length_penalty = 0.6
-Translator.max_extra_length = 50
-"""
-
 
 def main() -> None:
     """Imports the model that the flags name."""
     check_new("model_dir")
     subwords = T2TSubwords(FLAGS.vocabulary)
     import_tensorflow()
-    from t2t_repro.formats.imported import write_model_directory
+    from t2t_repro.formats.imported import table_of, write_model_directory
     from t2t_repro.formats.tensor2tensor import step_of_t2t, transformer_from_t2t
     from t2t_repro.text.subword_model import shared
 
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
     with whole_directory(Path(FLAGS.model_dir)) as partial:
         step = step_of_t2t(FLAGS.checkpoint)
-        write_model_directory(partial, model, shared(subwords), DECODING, step)
+        decoding = table_of("tensor2tensor.yml")["decoding"]
+        write_model_directory(partial, model, shared(subwords), decoding, step)
     logging.info(f"imported {model.count_params():,} parameters into {FLAGS.model_dir}")
 
 

@@ -100,10 +100,8 @@ class Translator:
         self.codes = int(bool(subwords.languages))
         self.aligns = len(self.models) == 1 and not self.codes
         self._grammar = self.settings.grammar and self.settings.grammar(subwords)
-        self._shortlist = None
-        if lists := self.used_shortlist:
-            vocab_size = self.models[0].vocab_size
-            self._shortlist = LexicalShortlist(lists, vocab_size, self.forbidden)
+        lists, size = self.used_shortlist, self.models[0].vocab_size
+        self._shortlist = lists and LexicalShortlist(lists, size, self.forbidden)
         # Sinusoids have no last position.
         self._max_positions = (self._ensemble.longest or 2**31 - 1) - self.codes
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
@@ -378,10 +376,9 @@ class Translator:
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
         max_target_lengths = self.max_target_lengths(lengths)
         is_normalized = len(self.models) > 1
-        grammar, soft, state = self._grammar, None, None
-        if grammar:
-            state = grammar.begin(source, max_target_lengths, self.beam_size)
-            soft = grammar if isinstance(grammar, SoftGrammar) else None
+        grammar = self._grammar
+        state = grammar and grammar.begin(source, max_target_lengths, self.beam_size)
+        soft = grammar if isinstance(grammar, SoftGrammar) else None
         ids, allowed = None, []
         if self._shortlist and (soft or not grammar):
             also = [part for part in (prefix, soft and soft.wanted(state)) if part is not None]

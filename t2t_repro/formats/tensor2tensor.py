@@ -125,7 +125,7 @@ def read_hparams(path: Path) -> SettingsFile:
         expected="the hparams.json that t2t-trainer writes beside its checkpoints: copy it there, "
         'or write one such as {"num_heads": 8}; all other sizes are known from the weights',
     )
-    hparams.require_all(imported.table_of("tensor2tensor.yml"))
+    hparams.require_all(imported.table_of("tensor2tensor.yml")["hparams"])
     return hparams
 
 

@@ -251,9 +251,5 @@ def _read(path: Path) -> list[str]:
             f"{path} cannot be read as a vocabulary ({reason_of(error)}); expected a file that "
             "t2t-datagen wrote."
         ) from error
-    return [_unquoted(line.rstrip()) for line in lines]
-
-
-def _unquoted(line: str) -> str:
-    is_quoted = any(line.startswith(quote) and line.endswith(quote) for quote in "'\"")
-    return line[1:-1] if is_quoted else line
+    # A subword may stand in quotation marks.
+    return [re.sub(r"^(['\"])(?:(.*)\1)?$", r"\2", line.rstrip()) for line in lines]

@@ -12,7 +12,6 @@ from t2t_repro.decoding.glossary import Glossary
 from t2t_repro.decoding.grammar import GrammaticalModel
 from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.decoding.settings import BeamSearch, MarianSearch, Sampling, TranslatorSettings
-from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import SubwordPair, shared
@@ -88,11 +87,11 @@ def test_a_wide_beam_finds_the_outputs_that_are_best_with_the_bonus(terms, alpha
 def make(model, subwords):
     """Makes a translator with a search, and terms from a file."""
 
-    def make(search, file=None, models=(model,), lists=None):
+    def make(search, file=None, models=(model,)):
         # With a bonus that the model cannot resist.
         grammar: Any = file and partial(Glossary, file=file, bonus=30.0)
         settings = TranslatorSettings(search, 8, 24, grammar=grammar)
-        return Translator(models, shared(subwords), settings, lists)
+        return Translator(models, shared(subwords), settings)
 
     return make
 
@@ -113,7 +112,7 @@ def test_every_search_writes_the_terms_of_a_sentence(make, terms, search):
         assert_same(translator.translate([line], search.beam_size), [expected])
 
 
-def test_terms_count_with_ensembles_prefixes_and_shortlists(make, terms, model):
+def test_terms_count_with_ensembles_and_prefixes(make, terms, model):
     plain, file = make(BeamSearch(4)).translate(LINES), terms(PAIRS)
     translator = make(BeamSearch(4), file, models=(model, model))
     found = translator.translate(LINES, prefixes=["a blue river", "", "", "a"])
@@ -121,10 +120,6 @@ def test_terms_count_with_ensembles_prefixes_and_shortlists(make, terms, model):
     assert [best.text.count("lue river") for best, *_ in found] == [1, 0, 0, 0]
     assert ["Cloud" in one[0][0].text for one in (found, plain)] == [True, False]
     assert_same(found[1:2], plain[1:2])
-    none = np.zeros([0], np.int32)
-    lists = ShortlistFile(np.zeros([model.vocab_size + 1], np.int64), none, none)
-    short = make(BeamSearch(4), file, lists=lists)
-    assert_same(short.translate(LINES), translator.translate(LINES))
 
 
 CSV = 'location,source,target,fuzzy\n,Red bird,,\n,"red bird","blue river",\n'

@@ -21,7 +21,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.formats.hugging_face.tokenizer import read_marian_text
-from t2t_repro.import_t2t import DECODING
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -191,7 +190,8 @@ def test_an_imported_model_is_trained_on(other):
     model = Transformer(subwords.target.size, 1, config, **sizes)
     model.build()
     directory = ModelDirectory(other / "imported")
-    directory.write_metadata(model, subwords, DECODING, DECODING)
+    decoding = "BeamSearch.beam_size = 2\n"
+    directory.write_metadata(model, subwords, decoding, decoding)
     save_weights(model, directory.checkpoints, 0)
     bindings = [
         *(f"Transformer.{name} = {value!r}" for name, value in sizes.items()),

@@ -211,11 +211,6 @@ def _with_rows(file: MarianFile, rows: int, last: list[str]) -> MarianFile:
     return replace(file, pieces=[*file.pieces, *more, *last])
 
 
-def scale_for(epsilon: float) -> float:
-    """Returns s, the power of two for which 1e-5 / s² comes nearest to an ε."""
-    return float(2.0 ** round(math.log2(math.sqrt(THEIR_EPSILON / epsilon))))
-
-
 def their_order(model: Transformer) -> np.ndarray:
     """Returns for each place of their vectors its place in ours: [d_model]."""
     places = np.arange(model.config.d_model)
@@ -230,7 +225,9 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
     Args:
         model: built, post-norm, with num_heads heads of depth d_model / num_heads.
     """
-    order, scale = their_order(model), scale_for(model.config.norm_epsilon)
+    # s, the power of two for which 1e-5 / s² comes nearest to ε.
+    scale = 2.0 ** round(math.log2(THEIR_EPSILON / model.config.norm_epsilon) / 2)
+    order = their_order(model)
     weights: dict[str, Array] = {}
     for weight in layer_weights(model):
         axis, power = _axis_and_power(weight, _depths(model)[weight.stack])
