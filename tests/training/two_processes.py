@@ -16,31 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-GIN = """
-prepare.corpus = @TextFilesCorpus()
-TextFilesCorpus.train = ('../train.source', '../train.target')
-TextFilesCorpus.dev = ('../dev.source', '../dev.target')
-prepare.max_length = 24
-SubwordTraining.vocab_size = 280
-Cleaning.drop_held_out = False
-Transformer.vocab_size = 280
-Transformer.num_layers = 1
-LayerConfig.d_model = 8
-LayerConfig.d_ff = 16
-LayerConfig.num_heads = 2
-LayerConfig.dropout = 0.2
-TrainStep.micro_batches = 4
-train.deterministic = True
-Batches.tokens_per_batch = 384
-Batches.max_shapes = 2
-# With a rate of 0.1 the order of a sum makes a difference of 1e-3 after 30 updates.
-adam.learning_rate = 0.02
-Translator.max_extra_length = 2
-BeamSearch.beam_size = 2
-TrainingSchedule.log_every = 3
-TrainingSchedule.evaluate_every = 10
-Checkpoints.every_steps = 2
-"""
+GIN = Path(__file__).with_suffix(".gin").read_text(encoding="utf-8")
 
 
 def write_experiment(folder: Path) -> None:
