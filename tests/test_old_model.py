@@ -1,4 +1,4 @@
-"""A model trained by an earlier version, byte for byte: `tests/data/old_model`.
+"""A model trained by an earlier version, its text byte for byte: `tests/data/old_model`.
 
 Trained on 7f3a2c3 by gin/quickstart.gin with smaller sizes, 6,000 pairs and 600 steps; its text is
 what that version wrote.
@@ -6,6 +6,7 @@ what that version wrote.
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from t2t_repro.text.characters import readable
@@ -30,4 +31,9 @@ def test_an_old_model_gives_the_same_text(tmp_path, name, options):
     translations = outcome.out.replace("\tunfinished\n", "\n")
     # That version did not say what was cut off, and wrote bytes that make no character.
     expected = (HERE / f"{name}.txt").read_text(encoding="utf-8")
-    assert translations.split("\n") == [*map(readable, expected.split("\n"))]
+    ours = [line.split("\t") for line in translations.split("\n")]
+    theirs = [line.split("\t") for line in map(readable, expected.split("\n"))]
+    assert [fields[::2] for fields in ours] == [fields[::2] for fields in theirs]
+    # A processor adds in its own order.
+    scores, known = ([float(one[1]) for one in side if one[1:]] for side in (ours, theirs))
+    np.testing.assert_allclose(scores, known, atol=2e-4)
