@@ -21,7 +21,7 @@ _SIGNS = r"\u202a-\u202e\u2066-\u2069\u2190-\u21ff\u2600-\u27bf\U0001f000-\U0001
 # Each takes linear time, however a text repeats its beginning.
 _KINDS = (
     # URLs, domains, e-mail addresses, user@host:~$, @names and #names
-    rf"(?:\b[a-z][a-z0-9+-]{{1,15}}://|\bwww\.){_URL}",
+    rf"(?<![^\W_])(?:[a-z][a-z0-9+-]{{1,15}}://|www\.){_URL}",
     rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|de|eu|fr|gov|info|io|nl|uk)\b)",
     r"(?<![\w.+@-])(?:[\w.+-]++@[\w-]+|@\w+)(?:[.@]\w[\w-]*)*(?::[~/][\w/.-]*[$#]|:\w[\w.-]*/[\w./-]*\w)?",
     rf"(?<![\w&#/])#[a-z\u00c0-\u1fff]{_LETTER}*",

@@ -228,6 +228,7 @@ def test_any_model_keeps_as_often_as_the_line(parts, random):
     [
         ("See %s. Go.", {"See %s.": "%s %s", "See": "Hi %s", "Go.": "Oh."}, "Hi %s. Oh."),
         ("Go.", {"Go.": "%s"}, "Go."),
+        ("_www.x.org", {"_www.x.org": "lost"}, "_www.x.org"),
         ("Go, %s!", {"Go, %s!": "Geh", "Go": "Geh,"}, "Geh, %s!"),
         (
             "Do <link>Go</link>\\nto",
