@@ -27,6 +27,7 @@ _KINDS = {
     rb"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -d FILE",
     rb"(?s).{257}ustar": "a tar archive: tar -xf FILE",
     rb"PAR1[\x15\x19\x1c\x2c]": "a Parquet table: write its texts, one a line, with pandas",
+    rb"(?s).{0,2}\0\0": "UTF-32: iconv -f UTF-32 -t UTF-8 FILE > TEXT",
     rb"\xff\xfe|\xfe\xff|\0?([^\0]\0){3}": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > TEXT",
 }
 """The first bytes of compressed files, and of files that are not read: what to do with them."""
@@ -82,11 +83,10 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
                 raise UserError(f"{name} is {kind}; expected UTF-8 text, plain or in {known}.")
             yield file
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        message = f"{name} is not a whole compressed file ({error}); fetch it again"
         if reason := getattr(error, "strerror", None):
             advice = f"check the name, which is relative to {Path.cwd()}"
             message = f"cannot read {name} ({reason}), expected a text file: {advice}"
-            raise UserError(message) from error
-        message = f"{name} is not a whole compressed file ({error}); fetch it again"
         raise UserError(message) from error
 
 

@@ -36,7 +36,7 @@ _NO_END = re.compile(
     r"|гл|рис|стр)(?=\.\s[\d([])"
     r"|(?:Av|D|Dña|Dr|M|Mlle|Mme|Profa|S|Sra|Srta|St|dhr|dr|geb|im|[Mm]evr|[Mm]w|o\.a)(?=\.\s\w)"
     r"|(?<=\.-)(?:\w|Ing)(?=\.\s\w)|(?:(?m:^)|(?<=[.!?:]\s))\d\d?"
-    r"|(?:\d+|(?:\w{1,3}\.)*\w)(?=\.\s[a-zß-ÿа-яčďęěğłńňőřśşšťůűźżž]))\."
+    r"|(?:\d+|\w|(?:\w{1,3}\.)+\w{1,3})(?=\.\s[a-zß-ÿа-яčďęěğłńňőřśşšťůűźżž]))\."
 )
 # "Der 5. Teil": nouns have a capital, and so have these words, which begin a sentence.
 _GERMAN_ORDINAL = re.compile(

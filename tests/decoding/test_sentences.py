@@ -64,6 +64,8 @@ def test_nothing_is_lost(line, language):
         ("cs", "Dne 5. října přišel. Ano.", ["Dne 5. října přišel.", "Ano."]),
         ("nl", "Mevr. de Vries komt. Ja.", ["Mevr. de Vries komt.", "Ja."]),
         ("nl", "Zie blz. 5, d.w.z. hier. Ja.", ["Zie blz. 5, d.w.z. hier.", "Ja."]),
+        ("sv", "Det är t.ex. kl. 5 nu. Ja.", ["Det är t.ex. kl. 5 nu.", "Ja."]),
+        ("pl", "Mamy m.in. psy. Tak.", ["Mamy m.in. psy.", "Tak."]),
         ("pl", "W 2010 r. było. Tak.", ["W 2010 r. było.", "Tak."]),
         ("ja", "３．５です。はい。", ["３．５です。", "はい。"]),
     ],

@@ -47,6 +47,7 @@ def test_misaligned_files_are_refused(tmp_path, dev):
         ("x.tsv", b"PK\x03\x04" + bytes(9), r"x\.tsv is a zip archive or a document: unzip"),
         ("x.gz", bytes(257) + b"ustar", r"x\.gz is a tar archive"),
         ("x.bz2", "\ufeffa\tb\n".encode("utf-16-le"), r"x\.bz2 is UTF-16: iconv"),
+        ("x.tsv", "\ufeffa\tb\n".encode("utf-32-le"), r"x\.tsv is UTF-32: iconv"),
         ("x.tsv", "a\tb\n".encode("utf-16-le"), r"x\.tsv is UTF-16: iconv"),
     ],
 )
