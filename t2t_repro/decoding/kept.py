@@ -17,29 +17,37 @@ _NAME = (
 _ENDS = r"(?=>(?:<\w[^<>]*+>){0,2}[^<>]*+</)"
 TAG = rf"<(?:/?\d+|/[a-z][^<>]*+|[a-z\d][^<>=/]*+[=/][^<>]*+|{_NAME}|[a-z][\w.-]*+{_ENDS})>"
 # Emoji, arrows, and the marks of directions that come in pairs.
-_SIGNS = r"\u202a-\u202e\u2066-\u2069\u2190-\u21ff\u2600-\u27bf\U0001f000-\U0001faff"
+_SIGNS = r"\u202a-\u202e\u2066-\u2069\u2190-\u21ff\u2300-\u23ff\u25a0-\u2bff\U0001f000-\U0001faff"
 # Each takes linear time, however a text repeats its beginning.
 _KINDS = (
     # URLs, domains, e-mail addresses, user@host:~$, @names and #names
     rf"(?<![^\W_])(?:[a-z][a-z0-9+-]{{1,15}}://|www\.){_URL}",
-    rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|de|eu|fr|gov|info|io|nl|uk)\b)",
-    r"(?<![\w.+@-])(?:[\w.+-]++@[\w-]+|@\w+)(?:[.@]\w[\w-]*)*(?::[~/][\w/.-]*[$#]|:\w[\w.-]*/[\w./-]*\w)?",
+    rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|app|de|dev|eu|fr|gov|info|io|nl|uk)\b)",
+    r"(?<![\w.+@-])(?:(?:mailto:)?[\w.+-]++@[\w-]+|@@\w+@@|"
+    rf"@{_LETTER}+)(?:[.@]\w[\w-]*)*(?::[~/][\w/.-]*[$#]|:\w[\w.-]*/[\w./-]*\w)?",
     rf"(?<![\w&#/])#[a-z\u00c0-\u1fff]{_LETTER}*",
     # Links of Markdown: [text](address); of i18n: @:key, @.lower:key, @:(key)
     r"\]\([^\s()]+\)|@(?:\.\w+)?:(?:[a-z_](?:[\w.-]*\w)?|\([\w.]+\))",
     # Braces in braces: {{ name }}, ${name}, {0:.2f}, {count, plural, one {# page} other {pages}}
     r"(?:[%$#]|@:?)?\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}",
     # %user.name%; Qt's %1; %1%; %s, %1$s, %(name)d, %-5.2lf, %dpx, %name, but not "100%ig"
-    r"%%(?:\w+%%)?|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])|%\d{1,2}(?:%|![a-z]+!)?(?![\w$]|\.\d)"
+    r"%%(?:\w+%%)?|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])(?:\\[\w.-]*\w)*|%\d{1,2}(?:%|![a-z]+!)?(?![\w$]|\.\d)"
     r"|%(?!ig|-[a-z]{2})(?:\d{1,2}\$|\([\w. -]+\)|<\w+>)?[-+#0',]*+[\d*]*+(?:\.[\d*]++)?"
     r"(?:(?-i:[hljztq]{0,2}[cdfisu](?![a-z]))|(?<!\d%)[a-z_]\w*|@)",
     # $t(key), $name, $name$, $1, but not "$1.50" and "$1 million"
     r"\$(?:\w*\([^()]*\)|[a-z_]\w*(?:\$|(?:/[\w.-]*\w)+)?|[1-9](?!\w|[.,]\d|\s\w*illi))",
-    # :name, :smile:, __name__, name(), `name`, [X1X], entities, <% name %>
-    rf"(?<!:)(?<!{_LETTER}):(?:[a-z_]\w*:?|[\w+-]+:)|(?<!\w)(?:__\w+?__|##\w+?##)(?!\w)",
-    rf"(?<![\w.\u00c0-\u1fff])[a-z_][\w.]*+\(\)|(?<!`)`++[^`\n]*[^\s`]`++|\[(?:X\d+X|\[\w+\])\]|&#?\w+;|{TAG}",
+    # :name, :smile:, __name__, name(), `name`, entities, tags
+    rf"(?<!:)(?<!{_LETTER}):(?:(?:[\w+-]+:)+(?::[\w+-]+:)*|[a-z_]\w*)|(?<!\w)(?:__\w+?__|##\w+?##)(?!\w)",
+    rf"(?<![\w.\u00c0-\u1fff])[a-z_][\w.]*+\(\)|(?<!`)`++[^`\n]*[^\s`]`++|&#?\w+;|{TAG}",
+    # [X1X], [[1]], [1], [x]
+    r"\[(?:X\d+X|\[\w+\]|[ x]?|\d[\d:., -]*)\]",
     # Signs, but not those that end a sentence
     rf"[<[][%?][^<>[]*?[%?][>\]]|(?<![.!?。！？…{_SIGNS}\u200d\ufe0f])[{_SIGNS}][{_SIGNS}\u200d\ufe0f]*+",
+    # 10.0.0.1:80, but not a German 1.000.000.000; config.yaml, .gitignore
+    r"(?<![\w.])(?!\d+(?:\.\d{3}){3})\d{1,3}(?:\.\d{1,3}){3}(?:[:/]\d+)?(?![\w.]*\d)"
+    r"|(?<![\w/.@-])[\w-]++\.(?:[\w-]+\.)*(?:bat|cfg|conf|css|csv|deb|dll|docx?|exe|gif|gz|html?|ini|jar"
+    r"|java|jpe?g|js|json|md|mp[34]|odt|pdf|php|png|po|py|rpm|sh|sql|svg|txt|xlsx?|xml|ya?ml|zip)\b",
+    rf"{_START}\.[a-z]\w*+(?:[./]\w++)*",
     # \n; --option, -o; a/b.c; /a/b, ~/a, ../a, C:\a, \\a\b, where names may have blanks before \
     r"(?-i:(?<=[\w.!?,;>)\]}])\\[nrt]|\\[nrt](?![a-z]))",
     rf"{_START}(?:--[a-z][\w-]*\w(?:=[\w./:@+-]*\w)?|-(?-i:[a-z])(?![\w-]))",
@@ -52,7 +60,7 @@ KEPT = re.compile("|".join(_KINDS), re.IGNORECASE | re.ASCII)
 _INSIDE = r"[^\s!-/:-@[-`{-~«»¿¡\u2010-\u2060\u3001-\u303f\uff01-\uff0f\uff1a-\uff20]"
 WORDS = re.compile(rf"{_INSIDE}(?:.*{_INSIDE})?", re.DOTALL)
 # A quick look: ordinary sentences have none of these.
-_HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z(]|\(\)|-(?<!\w-)[a-z-]")
+_HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z\d(]|\(\)|-(?<!\w-)[a-z-]")
 
 
 def masked(text: str, filler: str = "X") -> str:

@@ -33,7 +33,7 @@ _END = re.compile(
 _NO_END = re.compile(
     r"\b(?=\S{1,6}\.\s)"
     r"((?i:abb|al|approx|blz|chap|ch|eds?|eqs?|figs?|kap|kl|n|no|nos|nº|nr|pp?|p[aá]g|refs?|str|tab|vol"
-    r"|гл|рис|стр)(?=\.\s[\d([])"
+    r"|гл|рис|стр)(?=\.\s[\d([X])"
     r"|(?:Av|D|Dña|Dr|M|Mlle|Mme|Profa|S|Sra|Srta|St|dhr|dr|geb|im|[Mm]evr|[Mm]w|o\.a)(?=\.\s\w)"
     r"|(?<=\.-)(?:\w|Ing)(?=\.\s\w)|(?:(?m:^)|(?<=[.!?:]\s))\d\d?"
     r"|(?:\d+|\w|(?:\w{1,3}\.)+\w{1,3})(?=\.\s[a-zß-ÿа-яčďęěğłńňőřśşšťůűźżž]))\."

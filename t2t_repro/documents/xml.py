@@ -1,6 +1,7 @@
 """TMX and XLIFF as streams of elements; how translations are written into XLIFF 1.2 and 2.0."""
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from html import escape, unescape
@@ -19,20 +20,14 @@ _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 """Inline elements whose content is no text."""
 
 _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
-# Of a unit: notes, contexts and comments.
-_NONE = r"<!--.*?-->|<!\[CDATA\[.*?\]\]>"
-_ANY = rf"(?:{_NONE}|.)*?"
-_OTHER = rf"(?:{_NONE}|(?!</?[\w.:-]*?(?:source|target|alt-trans|trans-unit|segment)\b).)*+"
-_UNIT = re.compile(rf"""(?sx){_NONE}
-    |(?P<unit><(?P<p>(?:[\w.-]+:)?)(?P<kind>trans-unit|segment)\b{_ATTRIBUTES})/?>
-    (?:(?P<gap>\s*+){_OTHER}<(?P=p)source\b{_ATTRIBUTES}>
-    (?P<source>{_ANY})</(?P=p)source>
-    (?:\s*<(?P=p)seg-source\b{_ATTRIBUTES}>(?P<parts>{_ANY})</(?P=p)seg-source>)?(?:{_OTHER}(?P<target>
-    <(?P=p)target\b(?P<attributes>{_ATTRIBUTES})(?:/>|>(?P<old>{_ANY})</(?P=p)target>)))?)?""")
-_INLINE = re.compile(rf"""(?sx)<(?P<name>(?:[\w.-]+:)?(?:bpt|ept|it|ph|mrk
-    (?=[^<>]*\s(?:translate\s*=\s*.no|mtype\s*=\s*.protected)\b)))\b{_ATTRIBUTES}>.*?</(?P=name)>
-    |<!--.*?-->|<\?.*?\?>|<(?P<end>/?)(?P<tag>[\w.:-]+){_ATTRIBUTES}(?P<empty>/?)>""")
+# Of well-formed XML; CDATA, comments and the like have no name.
+_TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|<![^>]*>|
+    <(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+)){_ATTRIBUTES}(?P<empty>/?)>""")
+_STAYS = re.compile(r"""\s(?:translate|mtype)\s*=\s*["'](?:(yes)|no|protected)["']""")
 _STATE = re.compile(r"""\s+(?:state(?:-qualifier)?|subState)\s*=\s*["']([^"']*)["']""")
+_Ends = tuple[re.Match[str], re.Match[str]]
+"""The first and last tag of an element: the same if it is empty."""
+
 _UNSURE = re.compile("no$|new|initial|needs-")
 """Attributes of XLIFF's units that are not translated yet, or not for certain."""
 
@@ -116,43 +111,77 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     Raises:
         UserError: see `elements`.
     """
-    *_, (_, root) = elements(path)
-    for parent in root.iter():
-        for child in parent:
-            child.attrib.setdefault("translate", parent.get("translate", "yes"))
-    own = [one for one in root.iter() if _name(one) in ("trans-unit", "segment")]
-    for unit, element in zip([x for x in _UNIT.finditer(text) if x["unit"]], own, strict=True):
-        is_segment = unit["kind"] == "segment"
-        texts = {_name(x): "".join(x.itertext()).strip() for x in element}
-        states = _STATE.findall(f"{unit['attributes']}{unit['unit']}")
+    deque(elements(path), 0)
+    for unit, parts in _units(text):
+        names = [unit["prefix"] + part for part in ("source", "seg-source", "target")]
+        source, segments, old = (_inside(text, *parts.get(name, ())) for name in names)
+        target = parts.get(names[2])
+        attributes = target[0][0].strip("</>").removeprefix(names[2]) if target else ""
+        states = _STATE.findall(unit[0] + attributes)
         is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
-        is_done = texts.get("target") and not (is_new and unit["old"] == unit["source"])
-        if is_done or element.get("translate") == "no" or not (unit["source"] and texts["source"]):
+        if not _text(source) or (_text(old) and not (is_new and old == source)):
             continue
-        if not (inner := _translated(unit["parts"] or unit["source"], translate)):
+        if not (inner := _translated(segments or source, translate)):
             yield []
             continue
-        name, attributes = f"{unit['p']}target", _STATE.sub("", unit["attributes"] or "").rstrip()
+        is_segment = unit["kind"] == "segment"
         state = "" if is_segment else ' state="needs-review-translation"'
-        new = f"<{name}{attributes}{state}>{inner}</{name}>"
-        place = unit.span("target") if unit["target"] else (unit.end(),) * 2
-        edits = [(*place, new if unit["target"] else unit["gap"] + new)]
+        new = f"<{names[2]}{_STATE.sub('', attributes).rstrip()}{state}>{inner}</{names[2]}>"
+        if target:
+            edits = [(target[0].start(), target[1].end(), new)]
+        else:
+            after = (parts.get(names[1]) or parts[names[0]])[1].end()
+            gap = re.compile(r"\s*").match(text, unit.end())
+            edits = [(after, after, f"{gap and gap[0]}{new}")]
         if is_segment:
-            marked = f'{_STATE.sub("", unit["unit"])} state="initial" subState="t2t:needs-review"'
-            edits.append((*unit.span("unit"), marked))
+            marked = f'{_STATE.sub("", unit[0][:-1])} state="initial" subState="t2t:needs-review"'
+            edits.append((unit.start(), unit.end() - 1, marked))
         yield edits
+
+
+def _units(text: str) -> Iterator[tuple[re.Match[str], dict[str, _Ends]]]:
+    """Yields the first tag of each unit that may be translated, and the tags of its parts."""
+    opened = list[tuple[re.Match[str], bool, dict[str, _Ends]]]()
+    for tag in _TAG.finditer(text):
+        if tag["name"] and not tag["end"]:
+            opened.append((tag, _may_change(tag, not opened or opened[-1][1]), {}))
+        if tag["end"] or tag["empty"]:
+            first, may_change, parts = opened.pop()
+            if opened:
+                opened[-1][2][first["name"]] = first, tag
+            if may_change and first["kind"] in ("trans-unit", "segment"):
+                yield first, parts
+
+
+def _may_change(tag: re.Match[str], default: bool = True) -> bool:
+    """Returns whether an element may be translated."""
+    return bool(own[1]) if (own := _STAYS.search(tag[0])) else default
+
+
+def _inside(text: str, *ends: re.Match[str]) -> str:
+    """Returns what is between two tags, CDATA as text; "" without tags."""
+    inside = text[ends[0].end() : ends[1].start()] if ends else ""
+    return _TAG.sub(lambda tag: escape(tag["data"], False) if tag["data"] else tag[0], inside)
+
+
+def _text(inside: str) -> str:
+    """Returns the text of the inside of an element."""
+    return unescape(_TAG.sub("", inside)).strip()
 
 
 def _translated(source: str, translate: Translate) -> str:
     """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
-    source = re.sub(r"(?s)<!\[CDATA\[(.*?)\]\]>", lambda data: escape(data[1], False), source)
-    raw = dict[str, str]()
-    for n, tag in enumerate(_INLINE.finditer(source)):
-        name = f"{tag['end']}{tag['tag']}={n}{tag['empty']}" if tag["tag"] else f"{n}/"
-        raw[f"<{name}>"] = tag[0]
-    names = iter(raw)
-    text = unescape(_INLINE.sub(lambda _: next(names), source))
-    pieces = re.split("(<[^<>]*>)", translate(text))
+    raw, text, place, depth, stays = dict[str, str](), "", 0, 0, False
+    for tag in _TAG.finditer(source):
+        if not depth:
+            text, place = text + unescape(source[place : tag.start()]), tag.start()
+            stays = tag["kind"] in _CODES or not tag["name"] or not _may_change(tag)
+        depth += stays and bool(tag["name"]) - 2 * bool(tag["end"]) - bool(tag["empty"])
+        if not depth:
+            kind = "" if stays else f"{tag['end']}{tag['name']}="
+            name = f"<{kind}{len(raw)}{'/' if stays else tag['empty']}>"
+            raw[name], text, place = source[place : tag.end()], text + name, tag.end()
+    pieces = re.split("(<[^<>]*>)", translate(text + unescape(source[place:])))
     inner = "".join(raw.get(piece) or escape(piece, False) for piece in pieces)
     with suppress(ExpatError):
         ParserCreate().Parse(f"<x>{inner}</x>", True)

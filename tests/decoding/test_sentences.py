@@ -174,7 +174,8 @@ KEPT = [
         "__count__ :amount :smile: <ph/> </i> <0> <big> --option -o /etc/fstab ~/x.conf C:\\dir\\x "
         "docs/a.md &amp; <sup> #tag @:a.b @.lower:key @:(key) @:{key} $HOME$ %1% me@x:~/a$ a.Bar() "
         "``x`` ](a.md) \\n \\u2068 <?x?> 😀 → \u2068 ##a## [[a]] %%a%% %1!s! $HOME/bin "
-        "git@x.org:a/b.git x.co.uk",
+        "git@x.org:a/b.git x.co.uk @@name@@ a.yaml a-b.tar.gz .git/x 10.0.0.1:80 @Müller "
+        ":a::b: [1] [x] mailto:me@x.org %TEMP%\\a ⏰",
     ),
     "<%= a %>",
     "%(a b)s",
@@ -260,17 +261,19 @@ def test_prose_is_not_kept():
     prose = (
         "50 % der, 100%ig, 50%-ige; and/or he/she; at 10:30:15: Schüler:innen - well-known -I am",
         "$15 or $1.50 or $5 million; km/h 1/2 10/12/2020 z.B. U.S.A. Tom & Jerry a < b > c x -- y",
-        "<news> wait...what std::vector C/C++ 24/7 ;-)",
+        "<news> wait...what std::vector C/C++ 24/7 ;-) 1.000.000.000 12.10.2020 [...]",
     )
     assert not any(map(kept, prose))
 
 
 @pytest.mark.parametrize("unit", ["あ。", "{a:", "http://(", "%0", "\n"])
-def test_time_is_linear_and_short(unit):
-    start = time.process_time()
-    text = "a" + unit * (300_000 // len(unit))
-    translate_sentences([text], "ja", lambda texts: [Translation("B", -1.0)] * len(texts))
-    assert time.process_time() - start < 3.5
+def test_time_is_linear(unit):
+    def seconds(length):
+        start, text = time.process_time(), "a" + unit * (length // len(unit))
+        translate_sentences([text], "ja", lambda texts: [Translation("B", -1.0)] * len(texts))
+        return time.process_time() - start
+
+    assert seconds(240_000) < 9 * seconds(60_000)
 
 
 def test_a_part_between_addresses_ends_as_in_the_source():

@@ -6,18 +6,20 @@ from t2t_repro.documents import xml
 from t2t_repro.errors import UserError
 from tests.documents.filling import both, fill_all
 
-OLD = '<xliff version="1.2"><!-- <trans-unit><source>t</source></trans-unit> -->\n{}\n</xliff>'
+OLD = '<xliff xmlns:o="o"><?p <trans-unit>?><!-- <source>t</source></trans-unit> -->\n{}\n</xliff>'
 NEW = '<xliff version="2.0"><file><unit id="1">\n{}\n</unit></file></xliff>'
 TARGET = '<target state="needs-review-translation">'
 MANY = """<group translate="no"><group/><trans-unit><source>tree</source></trans-unit>
 <trans-unit translate="yes"><source>tree</source>«→TARGETéöää</target>»</trans-unit></group>
 <trans-unit><note>tree</note><source><![CDATA[tree <b>&]]></source>«→
 TARGETéöää &lt;b&gt;&amp;</target>»<alt-trans><target/></alt-trans></trans-unit>
-<trans-unit><source>tree</source><!-- t --><target><![CDATA[B]]></target></trans-unit>
+<trans-unit><source>tree</source><!-- t --><target><![CDATA[B]]></target
+></trans-unit><trans-unit ><source>tree</source
+>«→TARGETéöää</target>»<o:target>B</o:target></trans-unit>
 <trans-unit><source>t</source><seg-source><mrk mid="0">tree</mrk></seg-source><note/>
 «<target><mrk mid="0"/>→TARGET<mrk mid="0">éöää</mrk>»</target></trans-unit>
-<trans-unit><source>t <mrk mtype="protected">t</mrk> <x id="&lt;a>"/></source>«→
-TARGETé <mrk mtype="protected">t</mrk> <x id="&lt;a>"/></target>»</trans-unit><trans-unit>
+<trans-unit><source>t <mrk mtype="protected"><mrk/>t</mrk> <x id="&lt;a>"/></source>«→
+TARGETé <mrk mtype="protected"><mrk/>t</mrk> <x id="&lt;a>"/></target>»</trans-unit><trans-unit>
 <source>t</source><target state="ne«w">t→eds-review-translation">é»</target></trans-unit>
 <trans-unit><source>B</source><target state="needs-review-translation">B</target></trans-unit>"""
 
