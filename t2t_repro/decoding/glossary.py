@@ -40,10 +40,14 @@ class Glossary:
 
     def __init__(self, subwords: SubwordPair, file: str, bonus: float) -> None:
         names, lines = ["source", "target"], [*read_lines(Path(file))]
-        is_csv = {*names} <= {*next(csv.reader(lines), [])}
+        is_csv = {*names} <= {*next(csv.reader(lines[:1]), [])}
         of_tabs = csv.DictReader(lines, names, delimiter="\t", quoting=csv.QUOTE_NONE)
         # Weblate exports terms without a translation, too.
-        rows = [row for row in csv.DictReader(lines) if row["target"]] if is_csv else [*of_tabs]
+        of_commas = csv.DictReader(lines, strict=True)
+        try:
+            rows = [row for row in of_commas if row["target"]] if is_csv else [*of_tabs]
+        except csv.Error as error:
+            raise UserError(f"{file}: {error}; expected source and target in CSV.") from error
         terms = [[(row[name] or "").strip() for name in names] for row in rows] or [["", ""]]
         pieces, codes = subwords.source.pieces(), 2 * len(subwords.languages[:1])
         mark = SPACE_MARK if any(SPACE_MARK in piece for piece in pieces) else "_"

@@ -32,9 +32,10 @@ _END = re.compile(
 # after the number of a list; numbers, letters and "d.w.z." before a small letter.
 _NO_END = re.compile(
     r"\b(?=\S{1,6}\.\s)"
-    r"((?i:abb|al|approx|blz|chap|ch|eds?|eqs?|figs?|kap|kl|n|no|nos|nº|nr|pp?|p[aá]g|refs?|str|tab|vol"
-    r"|гл|рис|стр)(?=\.\s[\d([X])"
-    r"|(?:Av|D|Dña|Dr|M|Mlle|Mme|Profa|S|Sra|Srta|St|dhr|dr|geb|im|[Mm]evr|[Mm]w|o\.a)(?=\.\s\w)"
+    r"((?i:abb|afb|al|a?pp?rox|art|blz|chap|ch|eds?|eqs?|figs?|kap|kl|max|min|n|no|nos|nº|nr|para|pp?"
+    r"|p[aá]g|pkt|refs?|rys|str|s[eé]c|tab|tel|ust|vol|гл|рис|стр|табл)(?=\.\s[\d([X])"
+    r"|(?:Av|D|Dña|Dr|Fa|Hl|Inż|M|Mgr|Mlle|Mme|Ms|Profa|S|Sra|Srta|St|Ste|dhr|dr|fam|geb|im|mgr"
+    r"|[Mm]evr|[Mm]w|o\.a|Św|им|пл)(?=\.\s\w)"
     r"|(?<=\.-)(?:\w|Ing)(?=\.\s\w)|(?:(?m:^)|(?<=[.!?:]\s))\d\d?"
     r"|(?:\d+|\w|(?:\w{1,3}\.)+\w{1,3})(?=\.\s[a-zß-ÿа-яčďęěğłńňőřśşšťůűźżž]))\."
 )

@@ -28,6 +28,8 @@ _MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|~~|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{
 _LEAD = re.compile(rf"(?i)(?:{_MARK}|[^\w\s{{}}%$@(\[«“„]++(?<![\"'])\s|\(?\d{{1,3}}[.)]\s)*+")
 _TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z")
 
+_NUMBER = re.compile(r"\d+")
+
 
 def translate_split(
     engine: Engine, lines: Sequence[str], language: str, report: Report = None
@@ -140,12 +142,13 @@ def _gaps(text: str) -> list[re.Match[str]]:
 def _divide(text: str, found: Translation) -> _Division:
     """Halves a text if its translation is bad, or may be.
 
-    It may be if much of a text is lost, or the text is long: the halves then show what is usual. If
-    the translation has not what is kept, the text is divided there.
+    It may be if much of a text or a number is lost, or the text is long: the halves then show what
+    is usual. If the translation has not what is kept, the text is divided there.
     """
     letters, own = length_in_letters(found.text), length_in_letters(text)
     is_bad = found.truncated or without_cycles(found.text, text) != found.text
-    is_doubtful = letters > 0 and (own > 250 or 60 < own > 1.5 * letters)
+    is_less = own > 1.5 * letters or len(_NUMBER.findall(text)) > len(_NUMBER.findall(found.text))
+    is_doubtful = letters > 0 and (own > 250 or (own > 40 and is_less))
     is_broken = bool(things := kept(text)) and things != kept(found.text)
     if (is_bad or is_doubtful) and (gaps := _gaps(text)):
         codes, (start, end) = languages_in_front(text), gaps[len(gaps) // 2].span()
@@ -175,7 +178,8 @@ def _between_kept(text: str) -> Iterator[SentencePart]:
     spans = [found.span() for found in KEPT.finditer(text, place)]
     for start, end in [*spans, (len(text), len(text))]:
         words = WORDS.search(text, place, start)
-        if words and any(map(str.isalpha, words[0])):
+        # What would be kept only without the text before it stays, too.
+        if words and any(map(str.isalpha, words[0])) and not kept(words[0]):
             yield "", text[place : words.start()]
             yield codes + words[0], text[words.end() : end]
         else:

@@ -6,6 +6,7 @@ for. The first time, `translate` only collects the texts.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -32,7 +33,10 @@ _KEY = re.compile(r"""(?x)(?<![\w&~\\./-])
     (?:(?:[A-ZÀ-Þ][^\W\d_]*|[^\W\d_]+(?!_))(?=.[a-zß-ÿ]))?([&_~])[^\W\d_]""")
 
 # What C's formats take as an argument, in its order.
-_ARGUMENT = re.compile(r"%[-+#0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]")
+_ARGUMENT = re.compile(r"%[-+ #0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]")
+
+# ICU's forms of a text, which a model cannot choose.
+_FORMS = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select)")
 
 CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")
 
@@ -45,12 +49,17 @@ def read_text(path: Path) -> tuple[str, str]:
     """
     with opened(path, str(path)) as file:
         content = file.read()
-    encoding = found[1].decode() if (found := _ENCODING.search(content)) else "utf-8"
+    # Of XML only the first tag says it; of others, no comment.
+    is_xml = re.match(rb"\s*<(\?xml|xliff)", content)
+    head = content[: content.find(b">") + 1] if is_xml else re.sub(rb"(?s)<!--.*?-->", b"", content)
+    found = None if content.startswith(BOM_UTF8) else _ENCODING.search(head)
+    encoding = found[1].decode() if found else "utf-8"
     try:
         return content.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        raise UserError(f"{path}, line {line}: {reason_of(error)}; expected {encoding}.") from error
+        fix = f"expected {encoding}: convert it, and what it says of itself, to UTF-8 (with iconv)."
+        raise UserError(f"{path}, line {line}: {reason_of(error)}; {fix}") from error
 
 
 def filled(text: str, edits: Iterable[Edit]) -> str:
@@ -80,11 +89,12 @@ def sound_text(source: str, translation: Translation, encoding: str) -> str:
     """
     text, own = translation.text, kept(source)
     # Where the model does not keep it, `translate_sentences` returns the source; names stay, too.
-    is_source = text == without_key(source) and sum(map(str.isalpha, masked(text, " ").split())) > 2
+    words = sum(map(str.isalpha, masked(text, " ").split()))
+    is_source = text == without_key(source) and (words > 2 or _FORMS.search(source))
     is_cut = translation.truncated or not translation.finished
     is_other = kept(text) != own or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
     is_unwritable = text.encode(encoding, "replace").decode(encoding) != text
-    if is_cut or is_other or is_unwritable or (own and is_source) or CONTROL.search(source):
+    if is_cut or is_other or is_unwritable or (own and is_source) or CONTROL.search(source + text):
         return ""
     return with_key(source, text)
 

@@ -12,15 +12,15 @@ from t2t_repro.decoding.markup import EMPTY
 # A part of a text, and what is to be translated of it: "" if it stays as it is.
 Piece = tuple[str, str]
 
-# Unclosed markup reaches to the end, as in browsers.
+# Unclosed markup reaches to the end, as in browsers. Templates have marks of their own.
 _MARKUP = re.compile(r"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
     |<(?P<raw>script|style)\b.*?(?:</(?P=raw)[^>]*(?:>|\Z)|\Z)
     |<(?P<end>/?)(?P<tag>[a-z][^\s/>]*)
-      (?:=\s*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))|[^>])*+(?:>|\Z)
-    |<[/!?][^>]*(?:>|\Z)""")
+      (?:=\s*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))|\{[{%][^{}]*+\}|<(?:%.*?%|\?.*?\?)>|[^>])*+(?:>|\Z)
+    |<%.*?(?:%>|\Z)|<\?(?:php\b|=).*?(?:\?>|\Z)|<[/!?][^>]*(?:>|\Z)""")
 
 # Elements that are not sentences: programs, formulas, and text whose white space counts.
-_KEPT = re.compile("pre|code|kbd|samp|var|math")
+_KEPT = re.compile("pre|code|kbd|samp|var|math|textarea|xmp")
 
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
 _NO = re.compile(r"""(?i)\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b""")
@@ -98,6 +98,8 @@ def html_of(text: str, piece: str = "") -> str:
     """Returns the HTML that stands for a text, with the tags of its piece."""
     tags = [tag[0] for tag in _MARKUP.finditer(piece)]
     html = escape(text, quote=False).replace("\xa0", "&nbsp;")
+    for raw in re.findall(r"\{[{%].*?[}%]\}", piece):
+        html = html.replace(escape(unescape(raw), quote=False), raw)
     return re.sub(r"&lt;/?\w+=(\d+)&gt;", lambda tag: tags[int(tag[1])], html) if tags else html
 
 

@@ -14,13 +14,15 @@ from t2t_repro.errors import UserError
 _STRINGS = r'((?:\s*"(?:[^"\\\n]|\\.)*+")++[ \t\r]*(?:\n|\Z))'
 _FORM = rf"msgstr(?:\[\d+\])?{_STRINGS}"
 _ENTRY = re.compile(rf"""(?mx)(?P<comments>\ufeff?(?:[ \t\r]*\n|[ \t]*\#(?!~).*(?:\n|\Z))*+)
-    (?:[ \t]*(?:msgctxt(?P<context>{_STRINGS})\s*)?msgid(?P<source>{_STRINGS})\s*
-      (?:msgid_plural(?P<plural>{_STRINGS}))?\s*(?P<forms>(?:\s*{_FORM})++)
+    (?:[ \t]*(?:msgctxt(?P<context>{_STRINGS})\s*+)?msgid(?P<source>{_STRINGS})\s*+
+      (?:msgid_plural(?P<plural>{_STRINGS}))?\s*+(?P<forms>(?:\s*+{_FORM})++)
     |(?P<obsolete>(?:[ \t]*\#~.*(?:\n|\Z))++)|\Z|(?P<wrong>.+))""")
 
 _FUZZY = re.compile(r"(?m)^[ \t]*#,.*\bfuzzy\b")
 # The former source (#|) stands below the flags.
 _FLAGS = re.compile(r"(?m)^[ \t]*#,|(?=^[ \t]*#\|)|\Z")
+# Where translators name themselves, and GTK's direction of writing.
+_NO_TEXT = re.compile(r"translator-credits|Your (?:names|emails)|default:(?:LTR|RTL)")
 _PLURAL = re.compile(r"nplurals *= *([1-9])\b[^;]*; *plural *= *([^;\n]+)")
 
 
@@ -86,7 +88,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
                 count, rule = int(plural[1]), [*map(c2py(plural[2]), range(1000))]
             except (ValueError, ZeroDivisionError) as error:
                 raise UserError(f"{path}: {short(plural[0])}, expected a rule in C.") from error
-        if kind != "empty" or not sources[0].strip():
+        if kind != "empty" or not sources[0].strip() or _NO_TEXT.fullmatch(sources[0]):
             continue
         if not all(texts := [translate(source) for source in sources]):
             yield []

@@ -7,14 +7,23 @@ from pathlib import Path
 
 from t2t_repro.documents.edits import Edit, Translate
 from t2t_repro.documents.html import html_of, split_html
+from t2t_repro.errors import UserError
 
 # The lines of a cue without its number and times. One with a dash in front is another speaker's.
 _HEAD = r"\ufeff?[ \t]*\d+\s*\n.*-->|.*-->"
-_SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?![ \t]*(?:<[^>]*>)*[-–—]|{_HEAD}).*\S)*")
+_SPEAKER = r"[ \t]*(?:<[^>]*>|\{\\[^}]*\}|[\u200e\u200f\u202a-\u202e])*(?:[-‐-—]|>>)"
+_SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_SPEAKER}|{_HEAD}).*\S)*")
 
 
 def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
-    """Yields the edit of what each speaker of each cue says: one text, wrapped again."""
+    """Yields the edit of what each speaker of each cue says: one text, wrapped again.
+
+    Raises:
+        UserError: it is WebVTT, whose notes and styles would be translated, or ends lines with CR.
+    """
+    if text.lstrip("\ufeff").startswith("WEBVTT") or ("\r" in text and "\n" not in text):
+        fix = "expected SubRip with LF: convert it (ffmpeg -i FILE NEW.srt)"
+        raise UserError(f"{path} is WebVTT, or ends its lines with CR alone; {fix}.")
     newline = "\r\n" if "\r\n" in text else "\n"
     for speech in _SPEECH.finditer(text):
         new = translate(" ".join(speech[0].split()))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from html import escape, unescape
 from itertools import islice
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError, iterparse
+from xml.etree.ElementTree import Element, ParseError, XMLParser, iterparse
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from t2t_repro.data.line_files import opened
@@ -21,10 +21,11 @@ _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 
 _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
 # Of well-formed XML; CDATA, comments and the like have no name.
-_TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|<![^>]*>|
-    <(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+)){_ATTRIBUTES}(?P<empty>/?)>""")
+_TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>
+    |<!(?:"[^"]*"|'[^']*'|[^>"'])*+>
+    |<(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+)){_ATTRIBUTES}(?P<empty>/?)>""")
 _STAYS = re.compile(r"""\s(?:translate|mtype)\s*=\s*["'](?:(yes)|no|protected)["']""")
-_STATE = re.compile(r"""\s+(?:state(?:-qualifier)?|subState)\s*=\s*["']([^"']*)["']""")
+_STATE = re.compile(r"""\s+(?:state(?:-qualifier)?|subState)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _Ends = tuple[re.Match[str], re.Match[str]]
 """The first and last tag of an element: the same if it is empty."""
 
@@ -45,7 +46,12 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
             raise UserError(f"{path} declares entities, expected none: write their texts.")
         file.seek(0)
         try:
-            yield from iterparse(file, ("start", "end"))
+            is_utf8 = re.match(rb"""(?i)[^>]*?encoding\s*=\s*["']utf_?8["']""", start)
+            parser = XMLParser(encoding="utf-8" if is_utf8 else None)
+            yield from iterparse(file, ("start", "end"), parser)
+        except (LookupError, ValueError) as error:
+            fix = "expected UTF-8: convert the file, and its first line, with iconv."
+            raise UserError(f"{path}: {error}; {fix}") from error
         except ParseError as error:
             file.seek(0)
             line = next(islice(file, error.position[0] - 1, None), b"")
@@ -117,7 +123,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         source, segments, old = (_inside(text, *parts.get(name, ())) for name in names)
         target = parts.get(names[2])
         attributes = target[0][0].strip("</>").removeprefix(names[2]) if target else ""
-        states = _STATE.findall(unit[0] + attributes)
+        states = map("".join, _STATE.findall(unit[0] + attributes))
         is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
         if not _text(source) or (_text(old) and not (is_new and old == source)):
             continue

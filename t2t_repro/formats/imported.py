@@ -68,7 +68,7 @@ _DAMAGED = (
 _EXPANDED = 16
 """No model is compressed further."""
 _ZIPS = (".zip", ".argosmodel")
-_ARCHIVES = (*_ZIPS, ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_ARCHIVES = (*_ZIPS, ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 NOT_A_MODEL = re.compile(r"(^|[/\\])(__MACOSX|\.[^/\\])|\.optimizer\.")
 """Files that are no part of a model: hidden, outside an archive's folder, or an optimizer's."""
 
@@ -113,7 +113,7 @@ def model_files(path: Path) -> Iterator[Path]:
         UserError: the archive cannot be used, or there are several models.
     """
     with tempfile.TemporaryDirectory() as folder:
-        if is_archive := path.is_file() and path.name.endswith(_ARCHIVES):
+        if is_archive := path.is_file() and path.name.lower().endswith(_ARCHIVES):
             read_file(path, lambda archive: _unpack(archive, folder))
         elif is_archive := path.is_dir() and any(path.glob("*.gz")):
             for file in filter(Path.is_file, path.iterdir()):
@@ -137,11 +137,13 @@ def _refuse_packed(path: Path) -> None:
 
 def _unpack(path: Path, folder: str) -> None:
     """Unpacks the files of a model from an archive."""
-    is_zip, total = path.suffix in _ZIPS, 0
+    is_zip, total = path.suffix.lower() in _ZIPS, 0
     name, size = ("filename", "file_size") if is_zip else ("name", "size")
     opened: Any = zipfile.ZipFile if is_zip else tarfile.open
     with opened(path) as archive:
         for member in archive.infolist() if is_zip else archive:
+            # Windows may separate folders by its own sign.
+            setattr(member, name, getattr(member, name).replace("\\", "/"))
             if not NOT_A_MODEL.search(getattr(member, name)):
                 check_expanded(path, total := total + getattr(member, size))
                 archive.extract(member, folder, **{} if is_zip else {"filter": "data"})
@@ -164,7 +166,9 @@ def _only_model(path: Path) -> Path:
     files = (file for file in path.rglob("*") if str(file).endswith(ends))
     folders = sorted({x.parent for x in files if not NOT_A_MODEL.search(str(x.relative_to(path)))})
     if len(folders) > 1 and path not in folders:
-        raise UserError(f"{path} has {', '.join(map(str, folders))}: give one of these as --model.")
+        raise UserError(
+            f"{path} has {', '.join(map(str, folders))}: give one of these, unpacked, as --model."
+        )
     return folders[0] if folders and path not in folders else path
 
 

@@ -121,7 +121,7 @@ def _find(
     texts = _paths_beside(folder, decoder.value("vocabs", []))
     # Archives of 2021 name vocabularies that they have as the splitters of both sides.
     if texts and not any(map(Path.exists, texts)):
-        texts = [*folder.glob("source.spm"), *folder.glob("target.spm")] or texts
+        texts = [*folder.glob("source.spm"), *folder.glob("target.spm")]
     find = partial(_single, folder, model=models[0])
     sides = (find(f"{side}vocab*.spm", is_needed=False) for side in ("src", "trg"))
     texts = [*vocabularies] or texts or [*chain(*sides)] or find("vocab.spm", "*vocab*")

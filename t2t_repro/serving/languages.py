@@ -11,18 +11,20 @@ CODE = r"[a-z]{2,3}(?:_\w+|-[A-Z]\w*|-[a-z]{4}|-[0-9]{3})*"
 
 _SCRIPT = "-(?!Han[st])[A-Z][a-z]{3}$"
 
-_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb"}
+_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "nor": "nb"}
 """LibreTranslate's own codes, and Norwegian, which is Bokmål unless it is said to be Nynorsk."""
 
 
 def find_code(asked: str, codes: Iterable[str]) -> str:
     """Returns the one of `codes` that means the same language as `asked`, else `asked`.
 
-    "PT_br" means pt-BR. If nothing else is served, so does "pt", as most of it is written there.
+    "PT_br" means pt-BR. If nothing else is served, so does "pt", as most of it is written there,
+    and en-GB means en.
     """
     forms = (str, standard_code, _shortest_code)
     same = (code for form in forms for code in codes if form(code) == form(asked))
-    return next(same, asked)
+    language = re.sub("-([A-Z]{2}|[0-9]{3})$", "", _shortest_code(asked))
+    return next(same, language if language in codes else asked)
 
 
 def standard_code(label: str) -> str:

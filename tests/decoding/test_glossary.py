@@ -132,7 +132,18 @@ def test_terms_are_read_from_lines_with_tabs_and_from_csv(make, terms, text):
     assert "lue river" in found[0][0].text
 
 
-NO_TERMS = ["", "a", "a\t", "\tx", "a\tx\n\na\n", CSV[:28], "a\t" + "x " * 21, "a\tq", "q\tx"]
+NO_TERMS = [
+    "",
+    "a",
+    "a\t",
+    "\tx",
+    "a\tx\n\na\n",
+    CSV[:28],
+    CSV + ',"a',
+    "a\t" + "x " * 21,
+    "a\tq",
+    "q\tx",
+]
 
 
 @pytest.mark.parametrize("text", NO_TERMS)

@@ -21,6 +21,10 @@ from t2t_repro.documents.html import html_of, split_html
         "<a href=/><i>https://</i>x.org/<b>a</b></a>",
         "@<b>paul</b>, :<i>smile</i>: {<b>name</b>} a@<b>b.org</b>",
         "<img class=notranslate> <b>(</b>",
+        "<?php if ($a->b) { echo 'a tree'; } ?>",
+        "<%= a > tree %>",
+        "<p {% if a > b %}class=tree{% endif %} <% a -> tree %>>",
+        "<textarea>a tree\n\n b</textarea>",
     ],
 )
 def test_what_is_not_a_sentence_stays(kept):
@@ -38,6 +42,9 @@ def test_a_text_without_letters_stays():
 
 def test_text_is_escaped():
     assert html_of('a < b & "c"\xa0') == 'a &lt; b &amp; "c"&nbsp;'
+    assert (
+        html_of("{{> a}} > {% b > c %}", "{{> a}} &gt; {% b > c %}") == "{{> a}} &gt; {% b > c %}"
+    )
 
 
 @pytest.mark.parametrize(

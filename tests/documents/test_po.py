@@ -58,6 +58,9 @@ def test_an_empty_entry_is_filled_and_all_else_stays(tmp_path, entry, newline):
         ("_Save", "S_ave _it"),
         ("_Save", "..."),
         ("the \\a tree", "the tree"),
+        ("the tree", "the \a tree"),
+        ("% d trees", "d trees"),
+        ("{n, plural, one {# tree} other {# trees}}", "B"),
     ],
 )
 def test_what_the_model_breaks_stays_empty_and_is_counted(tmp_path, source, model):
@@ -102,5 +105,18 @@ def test_the_encoding_is_that_of_the_header_and_what_it_lacks_stays(tmp_path):
     _, encoding = read_text(tmp_path / "a.po")
     found = [sound_text("a", Translation(text, 0.0), encoding) for text in ("дом", "é")]
     assert found == ["дом", ""]
-    (tmp_path / "a.xlf").write_text("<x><source>charset=cp1251 é</source></x>", encoding="utf-8")
-    assert read_text(tmp_path / "a.xlf")[1] == "utf-8"
+
+
+@pytest.mark.parametrize(
+    ("start", "encoding"),
+    [
+        ("<x><source>charset=cp1251", "utf-8"),
+        ("<xliff><![CDATA[<meta charset=cp1251>]]>", "utf-8"),
+        ("<!-- <meta charset=cp1251> -->", "utf-8"),
+        ("\ufeff<meta charset=cp1251>", "utf-8"),
+        ("<meta charset=cp1251>", "cp1251"),
+    ],
+)
+def test_the_encoding_of_a_page_and_of_xml_is_what_its_beginning_says(tmp_path, start, encoding):
+    (tmp_path / "a").write_text(start, encoding="utf-8")
+    assert read_text(tmp_path / "a")[1] == encoding

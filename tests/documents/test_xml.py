@@ -89,6 +89,7 @@ def test_a_unit_whose_tags_the_model_breaks_is_left(tmp_path, broken):
         ("<x>\n<b>a\x07</b></x>", "0x07.*line 2"),
         ("<x>\n<b></x>", "line 2"),
         ("", "no element"),
+        ('<?xml version="1.0" encoding="GBK"?><x/>', "iconv"),
     ],
 )
 def test_what_is_no_xml_of_ours_is_named_with_its_line(tmp_path, text, message):

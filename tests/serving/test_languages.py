@@ -10,7 +10,10 @@ from t2t_repro.serving.languages import find_code
     [
         ("DE", "en de", "de"),
         ("deu", "en de", "de"),
-        ("en-GB", "en de", "en-GB"),
+        ("en-GB", "en de", "en"),
+        ("pt-PT", "pt-BR", "pt-PT"),
+        ("zh-HK", "zh zh-Hant", "zh-Hant"),
+        ("nor", "nb nn", "nb"),
         ("zh", "zh-Hant zh-Hans", "zh-Hans"),
         ("zh-hant", "zh zh-Hant", "zh-Hant"),
         ("zh-Hant", "zh", "zh-Hant"),
