@@ -18,18 +18,21 @@ _ENDS = r"(?=>(?:<\w[^<>]*+>){0,2}[^<>]*+</)"
 TAG = rf"<(?:/?\d+|/[a-z][^<>]*+|[a-z\d][^<>=/]*+[=/][^<>]*+|{_NAME}|[a-z][\w.-]*+{_ENDS})>"
 # Emoji, arrows, and the marks of directions that come in pairs.
 _SIGNS = r"\u202a-\u202e\u2066-\u2069\u2190-\u21ff\u2300-\u23ff\u25a0-\u2bff\U0001f000-\U0001faff"
+_BRACES = r"\{[^{}]*+\}"
+for _ in range(4):
+    _BRACES = rf"\{{(?:[^{{}}]++|{_BRACES})*+\}}"
 # Each takes linear time, however a text repeats its beginning.
 _KINDS = (
     # URLs, domains, e-mail addresses, user@host:~$, @names and #names
     rf"(?<![^\W_])(?:[a-z][a-z0-9+-]{{1,15}}://|www\.){_URL}",
-    rf"(?<![\w@./-])(?:[a-z0-9-]++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|app|de|dev|eu|fr|gov|info|io|nl|uk)\b)",
-    r"(?<![\w.+@-])(?:(?:mailto:)?[\w.+-]++@[\w-]+|@@\w+@@|"
-    rf"@{_LETTER}+)(?:[.@]\w[\w-]*)*(?::[~/][\w/.-]*[$#]|:\w[\w.-]*/[\w./-]*\w)?",
-    rf"(?<![\w&#/])#[a-z\u00c0-\u1fff]{_LETTER}*",
+    rf"(?<![\w@./-])(?:(?:{_LETTER}|-)++\.)+(?:[a-z]{{2,24}}/{_URL}|(?:com|org|net|edu|app|de|dev|eu|fr|gov|info|io|nl|uk)\b)",
+    rf"(?<![\w.+@-])(?<!{_LETTER})(?:(?:mailto:)?(?:{_LETTER}|[.+-])++@(?:{_LETTER}|-)+|@@\w+@@|@{_LETTER}+)"
+    rf"(?:[.@]{_LETTER}(?:{_LETTER}|-)*)*(?::[~/][\w/.-]*[$#]|:\w[\w.-]*/[\w./-]*\w)?",
+    rf"(?<![\w&#/])(?:#[a-z\u00c0-\u1fff]{_LETTER}*)+",
     # Links of Markdown: [text](address); of i18n: @:key, @.lower:key, @:(key)
     r"\]\([^\s()]+\)|@(?:\.\w+)?:(?:[a-z_](?:[\w.-]*\w)?|\([\w.]+\))",
     # Braces in braces: {{ name }}, ${name}, {0:.2f}, {count, plural, one {# page} other {pages}}
-    r"(?:[%$#]|@:?)?\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}",
+    rf"(?:[%$#]|@:?)?{_BRACES}",
     # %user.name%; Qt's %1; %1%; %s, %1$s, %(name)d, %-5.2lf, %dpx, %name, but not "100%ig"
     r"%%(?:\w+%%)?|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])(?:\\[\w.-]*\w)*|%\d{1,2}(?:%|![a-z]+!)?(?![\w$]|\.\d)"
     r"|%(?!ig|-[a-z]{2})(?:\d{1,2}\$|\([\w. -]+\)|<\w+>)?[-+#0',]*+[\d*]*+(?:\.[\d*]++)?"
