@@ -80,14 +80,9 @@ class SharedEmbedding(keras.layers.Layer):
         table = self.table_tensor() if ids is None else tf.gather(self.table_tensor(), ids)
         return tf.transpose(tf.cast(table, self.compute_dtype))
 
-    def logits(self, x: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
-        """Computes x E^T: [batch, length, d_model] → [batch, length, vocab].
-
-        E^T may be given, if it is already computed, as in step-by-step decoding.
-        """
-        if transposed_table is None:
-            transposed_table = self.transposed_table()
-        return product(tf.cast(x, self.compute_dtype), transposed_table)
+    def logits(self, x: tf.Tensor) -> tf.Tensor:
+        """Computes x E^T: [batch, length, d_model] → [batch, length, vocab]."""
+        return product(tf.cast(x, self.compute_dtype), self.transposed_table())
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -173,14 +173,13 @@ class Transformer(SourceTargetModel):
         table, bias = self.softmax.transposed_table(ids), self.logits_bias
         if bias is None:
             return Projection(table, None)
-        bias = tf.convert_to_tensor(bias)
+        bias = tf.cast(bias, table.dtype)
         return Projection(table, bias if ids is None else tf.gather(bias, ids))
 
     def logits(self, vectors: tf.Tensor, output_layer: Projection | None = None) -> tf.Tensor:
         """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
-        table, bias = output_layer or self.output_layer()
-        logits = self.softmax.logits(vectors, table)
-        return logits if bias is None else logits + tf.cast(bias, logits.dtype)
+        layer = output_layer or self.output_layer()
+        return layer.of(tf.cast(vectors, layer.matrix.dtype))
 
     def encode(
         self, source: tf.Tensor, training: bool | None = None, layout: PackedLayout | None = None
