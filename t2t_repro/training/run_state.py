@@ -95,9 +95,10 @@ class RunState:
         """Returns the state after a dev evaluation."""
         # Scores of different metrics are not compared.
         best = self.best_score if self.metric in ("", scores.metric) else None
-        is_tie = scores.score == best and scores.nll < self.nll_of_best_score
+        sign = 1 if scores.higher_is_better else -1
+        rank_of_best = -math.inf if best is None else sign * best, -self.nll_of_best_score
         is_best = {
-            "score": is_tie or _is_better(scores.score, best, scores.higher_is_better),
+            "score": (sign * scores.score, -scores.nll) > rank_of_best,
             "nll": scores.nll < self.best_nll,
         }
         stale = self.stale if criterion == self.criterion else 0
@@ -116,10 +117,3 @@ class RunState:
     def awaiting_evaluation(self) -> "RunState":
         """Returns the state with a dev evaluation still to be made."""
         return replace(self, awaits_evaluation=True)
-
-
-def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
-    """Returns whether a score is better than the best so far."""
-    if best is None:
-        return not math.isnan(score)
-    return score > best if higher_is_better else score < best
