@@ -105,9 +105,7 @@ class TrainLoop:
         try:
             with self._stop.interrupting():
                 return self.batches.epoch(state.epoch, state.batch, self.step.own_micro_batches)
-        except Interrupted:
-            return None
-        except UserError:
+        except (Interrupted, UserError):
             # A signal to the process group ends the processes that prepare the epoch, too.
             if not self._stop():
                 raise
