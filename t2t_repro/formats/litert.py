@@ -35,7 +35,7 @@ from t2t_repro.model import cache
 from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.embedding import SharedEmbedding
 from t2t_repro.model.masks import padding_mask
-from t2t_repro.model.step_decoder import with_values
+from t2t_repro.model.step_decoder import new_past, with_values
 from t2t_repro.runs.weights import check_supported, logits_bias
 from t2t_repro.text.subword_model import SHARED_SUBWORDS
 from t2t_repro.vocabulary import PAD_ID, UNK_ID
@@ -239,22 +239,13 @@ class SearchInOneFile:
             return step + 1, state, [of_layer.kept for of_layer in pasts], ancestors
 
         unwritten = tf.fill([batch, beam, positions], cache.NEVER_WRITTEN)
-        begin = tf.constant(0), steps.begin(batch), self._empty(batch, positions), unwritten
+        empty = new_past(model, batch, beam, beam * positions)
+        begin = tf.constant(0), steps.begin(batch), empty, unwritten
         _, state, _, _ = tf.while_loop(goes_on, advance, begin)
         ids, scores, _ = steps.results(state)
         if not self._has_batch:
             ids, scores = ids[0], scores[0]
         return {"ids": ids if among is None else tf.gather(among, ids), "scores": scores}
-
-    def _empty(self, batch: tf.Tensor, positions: tf.Tensor) -> list[Any]:
-        """Returns the caches of the decoder's layers before the first step."""
-        config, beam = self._model.config, self._translator.beam_size
-        nothing: Any = tf.zeros([batch, beam, config.d_model])
-        if not config.is_recurrent:
-            depths = config.key_depth, config.value_depth
-            shapes = ([batch, config.num_heads, beam * positions, depth] for depth in depths)
-            nothing = KeysValues(*map(tf.zeros, shapes))
-        return [nothing] * self._model.num_decoder_layers
 
     def _pasts(
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor

@@ -94,21 +94,14 @@ class StepDecoder:
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
-        model, config = self.model, self.model.config
+        model = self.model
         with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
         batch = tf.shape(source)[0]
-        keys, values = (
-            tf.zeros([batch, config.num_heads, 0, depth], model.compute_dtype)
-            for depth in (config.key_depth, config.value_depth)
-        )
-        nothing: Any = KeysValues(keys, values)
-        if config.is_recurrent:
-            nothing = tf.zeros([batch, self.beam_size, config.d_model])
         return DecodingCache(
             memory=memory,
             source_mask=padding_mask(model.encoded_ids(source)),
-            past=[nothing] * model.num_decoder_layers,
+            past=new_past(model, batch, self.beam_size, 0),
             ancestors=tf.zeros([batch, self.beam_size, 0], tf.int32),
             allowed=allowed,
         )
@@ -164,6 +157,17 @@ class StepDecoder:
         for allowed in state.allowed:
             logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
         return without_ids(logits, (PAD_ID,) if self.without_pad else ()), state
+
+
+def new_past(model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor) -> Any:
+    """Returns the `past` of a `DecodingCache` before the first step, with so many entries."""
+    config = model.config
+    nothing: Any = tf.zeros([batch, beam, config.d_model])
+    if not config.is_recurrent:
+        depths = config.key_depth, config.value_depth
+        shapes = ([batch, config.num_heads, entries, depth] for depth in depths)
+        nothing = KeysValues(*(tf.zeros(shape, model.compute_dtype) for shape in shapes))
+    return [nothing] * model.num_decoder_layers
 
 
 class LoopWeights:
