@@ -15,12 +15,18 @@ from t2t_repro.vocabulary import PAD_ID
 _look_up = kernels.fast(look_up, tf.gather)
 
 
+def new_table(layer: keras.layers.Layer, rows: int, d_model: int) -> keras.Variable:
+    """Adds a table [rows, d_model] to a layer, drawn from N(0, d_model^-0.5), as in T2T."""
+    normal = keras.initializers.RandomNormal(stddev=d_model**-0.5)
+    return layer.add_weight(name="table", shape=(rows, d_model), initializer=normal, autocast=False)
+
+
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class SharedEmbedding(keras.layers.Layer):
     """Embeds ids as E[id]·sqrt(d_model), and scores vectors as x E^T.
 
-    PAD is embedded as the zero vector; its row of E stays a column of the softmax. E is initialized
-    from N(0, d_model^-0.5), as in T2T.
+    PAD is embedded as the zero vector; its row of E stays a column of the softmax. E is a
+    `new_table`.
 
     Args:
         vocab_size: rows of E.
@@ -35,12 +41,7 @@ class SharedEmbedding(keras.layers.Layer):
 
     def build(self, ids_shape: tuple) -> None:
         """Creates E [vocab, d_model]."""
-        self.table = self.add_weight(
-            name="table",
-            shape=(self.vocab_size, self.d_model),
-            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
-            autocast=False,
-        )
+        self.table = new_table(self, self.vocab_size, self.d_model)
         self.built = True
 
     def compute_output_shape(self, ids_shape: tuple) -> tuple[int | None, ...]:

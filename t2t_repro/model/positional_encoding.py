@@ -8,6 +8,7 @@ from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.model import kernels
+from t2t_repro.model.embedding import new_table
 from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.gradients import look_up
 from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
@@ -85,12 +86,8 @@ class PositionalEncoding(SameShape):
         """Creates the learned positions [max_length, d_model], if any."""
         self.d_model = x_shape[-1]
         if self.kind == "learned":
-            self.table = self.add_weight(
-                name="table",
-                shape=(self.max_length, self.d_model),
-                initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
-                autocast=False,
-            )
+            assert self.max_length
+            self.table = new_table(self, self.max_length, self.d_model)
         self.built = True
 
     def encode(self, positions: tf.Tensor) -> tf.Tensor:
