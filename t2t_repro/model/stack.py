@@ -36,14 +36,8 @@ class StackedLayer(ConfiguredLayer):
     def _new_feed_forward(self) -> FeedForward:
         """Makes the feed-forward network of a layer."""
         config = self.config
-        return FeedForward(
-            config.d_ff,
-            config.relu_dropout,
-            config.activation,
-            config.initialization,
-            name="feed_forward",
-            dtype=self.dtype_policy,
-        )
+        sizes = config.d_ff, config.relu_dropout, config.activation, config.initialization
+        return FeedForward(*sizes, name="feed_forward", dtype=self.dtype_policy)
 
     def _new_connection(self, name: str) -> SublayerConnection:
         return SublayerConnection(self.config, name=name, dtype=self.dtype_policy)
