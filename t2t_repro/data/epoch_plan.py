@@ -127,13 +127,11 @@ class _Cutter:
         fewest = self._batches_left(start, shape, 1.0, _LAST_BATCHES + 1)
         if fewest > _LAST_BATCHES:
             return 1.0
-        least = bisect_left(
-            range(_PARTS),
-            True,
-            lo=1,
-            key=lambda part: self._batches_left(start, shape, part / _PARTS, fewest + 1) <= fewest,
-        )
-        return least / _PARTS
+
+        def is_enough(part: int) -> bool:
+            return self._batches_left(start, shape, part / _PARTS, fewest + 1) <= fewest
+
+        return bisect_left(range(_PARTS), True, lo=1, key=is_enough) / _PARTS
 
     def _batches_left(self, start: int, shape: BatchShape, share: float, most: int) -> int:
         """Counts the batches left when micro-batches are filled to this share."""
