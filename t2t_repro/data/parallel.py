@@ -75,12 +75,8 @@ class WorkerPool(Generic[_Block, _Result]):
     ) -> None:
         self._workers = workers
         self._setting = setting
-        self._pool = ProcessPoolExecutor(
-            workers,
-            multiprocessing.get_context("spawn"),
-            initializer=_start,
-            initargs=(function, niceness),
-        )
+        spawn = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(workers, spawn, _start, (function, niceness))
 
     def map(self, blocks: Iterable[_Block]) -> Iterator[_Result]:
         """Yields function(block) for every block, in order; may be called by several threads.
