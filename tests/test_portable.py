@@ -57,7 +57,7 @@ def main():
     for module in pkgutil.walk_packages(t2t_repro.__path__, "t2t_repro."):
         importlib.import_module(module.name)
     from t2t_repro import trainer
-    from t2t_repro.data import prepared, stages
+    from t2t_repro.data import prepared
     from t2t_repro.data.parallel import default_workers
     from t2t_repro.decoding.batch_plan import available_memory
 
@@ -66,7 +66,7 @@ def main():
     except FileNotFoundError:
         print("cores", default_workers(), "memory", available_memory())
     # Few sentences are cleaned by several processes.
-    prepared.PAIRS_IN_BLOCK = stages.PAIRS_IN_BLOCK = 50
+    prepared.PAIRS_IN_BLOCK = 50
     sys.argv[:] = ["trainer", *sys.argv[1:]]
     trainer.cli()
 

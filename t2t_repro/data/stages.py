@@ -18,23 +18,13 @@ from unicodedata import normalize
 import numpy as np
 from absl import logging
 
+from t2t_repro.data import prepared
 from t2t_repro.data.cleaning import ADDED, WORDS, CleaningReport, clean
 from t2t_repro.data.corpora.corpus import Pair, read_pairs
 from t2t_repro.data.corpora.mixture import Part, held_out_pairs, parts_of
 from t2t_repro.data.parallel import default_workers, map_in_order
 from t2t_repro.data.preparation import Preparation, prepare_corpus
-from t2t_repro.data.prepared import (
-    DIRECTORY,
-    DOWNLOADS,
-    PAIRS_IN_BLOCK,
-    CleanText,
-    PreparedData,
-    Reports,
-    TextBlock,
-    part_name,
-    total_report,
-    write_manifest,
-)
+from t2t_repro.data.prepared import CleanText, PreparedData, Reports, TextBlock
 from t2t_repro.data.token_store import STORE_FILES, VocabSizes, complete_token_store, token_block
 from t2t_repro.errors import UserError
 from t2t_repro.files import lock, naming, read_json, write_json
@@ -54,7 +44,7 @@ def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
     Raises:
         UserError: the corpus cannot be used, or `data_dir` holds data made with other settings.
     """
-    directory = data_dir / DIRECTORY
+    directory = data_dir / prepared.DIRECTORY
     prepare_corpus(settings, data_dir)
     if not directory.exists():
         with lock(data_dir / ".prepared.lock"):
@@ -76,8 +66,8 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
         UserError: the corpus or the prepared data cannot be used.
     """
     prepare_corpus(settings, data_dir)
-    if (data_dir / DIRECTORY).exists():
-        return CleaningReport(PreparedData(data_dir / DIRECTORY).cleaning["train"]).clean_pairs()
+    if (data_dir / prepared.DIRECTORY).exists():
+        return CleaningReport(prepared.open_data(data_dir).cleaning["train"]).clean_pairs()
     reports: Reports = {}
     blocks = Stages(replace(settings, variants=None), data_dir).clean_text("train", reports)
     pairs = sum(map(len, blocks))
@@ -96,8 +86,8 @@ class Stages:
     def __init__(self, settings: Preparation, data_dir: Path) -> None:
         self._settings = settings
         self._corpus = settings.corpus
-        self._downloads = data_dir / DOWNLOADS
-        self._directory = data_dir / DIRECTORY
+        self._downloads = data_dir / prepared.DOWNLOADS
+        self._directory = data_dir / prepared.DIRECTORY
         self._partial = data_dir / ".prepared.partial"
         self._result = self._partial / "result"
         self._workers = settings.workers or default_workers()
@@ -109,12 +99,12 @@ class Stages:
             split: self._stage(f"{split}.text", partial(self._write_text, split))
             for split in self._corpus.splits
         }
-        pairs = total_report(reports["train"])
+        pairs = prepared.total_report(reports["train"])
         self._stage("subwords", partial(self._make_subwords, pairs["kept"] - pairs[WORDS]))
         for split in self._corpus.splits:
             encode = partial(self._encode, split, reports[split])
             reports[split] = self._stage(f"{split}.tokens", encode)
-        write_manifest(self._result, self._settings.identity, reports)
+        prepared.write_manifest(self._result, self._settings.identity, reports)
         self._result.rename(self._directory)
         shutil.rmtree(self._partial)
 
@@ -165,7 +155,7 @@ class Stages:
     def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
         """Yields the pairs of a corpus in blocks, with a report on each; tags come later."""
         pairs = read_pairs(part.corpus, split, self._downloads)
-        blocks = iter(lambda: list(islice(pairs, PAIRS_IN_BLOCK)), [])
+        blocks = iter(lambda: list(islice(pairs, prepared.PAIRS_IN_BLOCK)), [])
         if split == "train":
             held_out = held_out_pairs(self._corpus, self._downloads)
             return clean(blocks, self._settings.cleaning, held_out, self._workers)
@@ -208,7 +198,7 @@ class Stages:
                 progress.advance(pairs)
         complete_token_store(store, encoder.sizes)
         for corpus, report in reports.items():
-            logging.info("data: %s: %s", part_name(split, corpus), report.describe())
+            logging.info("data: %s: %s", prepared.part_name(split, corpus), report.describe())
         for side in sorted({side for side, _ in changes}):
             counts = {change: count for (at, change), count in changes.items() if at == side}
             number = f"{sum(counts.values()):,} {side} lines"
@@ -224,7 +214,7 @@ def _check_left(split: str, reports: Reports) -> None:
             if max(report, key=report.__getitem__, default="") == "held_out_overlap":
                 advice = "these pairs are in the dev or test set: take other text for one of them"
             raise UserError(
-                f"the split {part_name(split, corpus)!r} has no sentence pairs left "
+                f"the split {prepared.part_name(split, corpus)!r} has no sentence pairs left "
                 f"({report.describe()}), expected at least one: {advice}."
             )
 

@@ -76,8 +76,7 @@ def whole(repetitive, tmp_path_factory):
 
 
 def set_block_size(patch, pairs):
-    for module in (prepared, stages):
-        patch.setattr(module, "PAIRS_IN_BLOCK", pairs)
+    patch.setattr(prepared, "PAIRS_IN_BLOCK", pairs)
 
 
 def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
