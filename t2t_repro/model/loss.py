@@ -75,9 +75,8 @@ def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
     if label_smoothing == 0.0:
         return 0.0
     confidence = 1.0 - label_smoothing
-    return -confidence * math.log(confidence) - label_smoothing * math.log(
-        label_smoothing / (vocab_size - 1)
-    )
+    others = label_smoothing / (vocab_size - 1)
+    return -confidence * math.log(confidence) - label_smoothing * math.log(others)
 
 
 def smoothed_cross_entropy(
@@ -98,9 +97,8 @@ def smoothed_cross_entropy(
     vocab_size = logits.shape[-1]
     log_p = tf.nn.log_softmax(tf.cast(logits, tf.float32))
     q = tf.one_hot(labels, vocab_size, 1.0 - label_smoothing, label_smoothing / (vocab_size - 1))
-    return -tf.reduce_sum(q * log_p, axis=-1), -tf.gather(
-        log_p, labels, batch_dims=labels.shape.rank
-    )
+    nll = -tf.gather(log_p, labels, batch_dims=labels.shape.rank)
+    return -tf.reduce_sum(q * log_p, axis=-1), nll
 
 
 def summed_cross_entropy(
