@@ -143,10 +143,8 @@ class StepDecoder:
         else:
             ancestors = cache.descend(ancestors, parents, position)
             mask = cache.line_mask(ancestors, position, model.neighbourhood)
-            past = [
-                Past(of_layer, projection, position, mask)
-                for of_layer, projection in zip(state.past, self._projections, strict=True)
-            ]
+            pairs = zip(state.past, self._projections, strict=True)
+            past = [Past(*pair, position, mask) for pair in pairs]
         with self._weights.scope():
             logits = model.decode_next(
                 ids, position, state.memory, state.source_mask, past, self._output_layer
