@@ -44,9 +44,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalizes every vector: [..., d_model] → the same shape."""
         x = tf.cast(inputs, self.compute_dtype)
-        gamma, beta = (
-            tf.cast(tf.convert_to_tensor(w), tf.float32) for w in (self.gamma, self.beta)
-        )
+        gamma, beta = (tf.cast(weight, tf.float32) for weight in (self.gamma, self.beta))
         return _layer_norm(x, gamma, beta, self.epsilon)
 
 
