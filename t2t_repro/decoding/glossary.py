@@ -1,8 +1,9 @@
 """A soft glossary: terms whose sources stand in a sentence should stand in its translation.
 
 A search then wants a high log P(y | x) - bonus · Σ |t|, the sum over the terms t that y lacks, each
-of |t| subwords; one is wanted as often as its source stands in x. The bonus is given back subword
-by subword, and taken again if a term breaks off: a search that looks one subword ahead finds it.
+of |t| subwords; one is wanted as often as its source stands in x, but not inside of a longer one's.
+The bonus is given back subword by subword, and taken again if a term breaks off: a search that
+looks one subword ahead finds it.
 """
 
 import csv
@@ -80,12 +81,23 @@ class Glossary:
 
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> _State:
         """Finds the terms of each sentence; see `Grammar`."""
-        words, sizes = tf.strings.split(self._words(source)), range(1, self._longest + 1)
-        texts = tf.strings.ngrams(words, [*sizes], separator=" ").to_tensor()
-        # A term in lower case is found in any case.
-        texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])
-        hashes = tf.strings.to_hash_bucket_fast(texts, 2**63 - 1)[..., None]
-        left = tf.math.count_nonzero(tf.reduce_any(hashes == self._hashes, 0), 1, dtype=tf.int32)
+        words = tf.strings.split(self._words(source))
+        places = tf.range(tf.cast(tf.reduce_max(words.row_lengths()), tf.int32))
+        # How often each term is found; where the longest that began up to a word has its end.
+        left, ends = tf.constant(0), tf.zeros_like(places)[None]
+        for size in range(self._longest, 0, -1):
+            texts = tf.strings.ngrams(words, size, separator=" ").to_tensor()
+            # A term in lower case is found in any case.
+            texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])
+            hashes = tf.strings.to_hash_bucket_fast(texts, 2**63 - 1)[..., None]
+            found = tf.reduce_any(hashes == self._hashes, 0)
+            starts = places[: tf.shape(found)[1]]
+            # One inside of a longer one does not count.
+            found &= (ends[:, : tf.size(starts)] < starts + size)[..., None]
+            left += tf.math.count_nonzero(found, 1, dtype=tf.int32)
+            own = tf.where(tf.reduce_any(found, 2), starts + size, 0)[:, None]
+            own = tf.reduce_max(tf.where(starts <= places[:, None], own, 0), 2)
+            ends = tf.maximum(ends, own)
         most = tf.reduce_max(tf.reduce_sum(tf.sign(left), 1))
         left, rows = tf.math.top_k(left, tf.maximum(most, 1))
         forms = tf.where(left[..., None, None] > 0, tf.gather(self._forms, rows), -1)
