@@ -149,9 +149,10 @@ def _divide(text: str, found: Translation) -> _Division:
     is_bad = found.truncated or without_cycles(found.text, text) != found.text
     is_less = own > 1.5 * letters or len(_NUMBER.findall(text)) > len(_NUMBER.findall(found.text))
     is_doubtful = letters > 0 and (own > 250 or (own > 40 and is_less))
-    is_broken = bool(things := kept(text)) and things != kept(found.text)
+    codes = languages_in_front(text)
+    is_broken = bool(things := kept(text.removeprefix(codes))) and things != kept(found.text)
     if (is_bad or is_doubtful) and (gaps := _gaps(text)):
-        codes, (start, end) = languages_in_front(text), gaps[len(gaps) // 2].span()
+        start, end = gaps[len(gaps) // 2].span()
         halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
         parts = [part for half in halves for part in _without_marks(half, codes)]
         return parts, -1 if is_bad or is_broken else letters / 0.9
