@@ -35,7 +35,7 @@ NO_TREE = "(())"
 """The usual output of a parser that fails."""
 
 # ASCII's, as in EVALB: a no-break space may be part of a word.
-_SPACES = re.compile(r"\s+", re.ASCII)
+_WORD = re.compile(r"\S+", re.ASCII)
 _TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
 _CATEGORY = re.compile(r"[^-=]+")
 
@@ -232,33 +232,27 @@ def delinearise(line: str) -> Tree:
     names: list[str] = []
     open_names: list[int] = []
     ends: dict[int, int] = {}
-    for symbol in line.split(" "):
+    for symbol in filter(None, line.split(" ")):
         if symbol == _CLOSE or not symbol.startswith(_CLOSE):
-            if symbol:
-                open_names.append(len(names))
-                names.append(symbol)
+            open_names.append(len(names))
+            names.append(symbol)
             continue
-        while open_names and (
-            names[open_names[-1]] != symbol[1:] or open_names[-1] == len(names) - 1
-        ):
+        label = symbol[1:]
+        while open_names and (names[open_names[-1]] != label or open_names[-1] == len(names) - 1):
             open_names.pop()
         if not open_names:
-            raise ValueError(f"{symbol} closes nothing; expected {symbol[1:]} before it")
+            raise ValueError(f"{symbol} closes nothing; expected {label} before it")
         ends[open_names.pop()] = len(names)
-    words_before = [0, *accumulate(number not in ends for number in range(len(names)))]
-    return Tree(
-        tuple(name for number, name in enumerate(names) if number not in ends),
-        tuple(
-            Constituent(names[number], words_before[number], words_before[ends[number]])
-            for number in sorted(ends)
-        ),
-    )
+    tags = tuple(name for number, name in enumerate(names) if number not in ends)
+    # Of each name, and of the end, the number of words before it.
+    before = [0, *accumulate(number not in ends for number in range(len(names)))]
+    spans = (Constituent(names[i], before[i], before[end]) for i, end in sorted(ends.items()))
+    return Tree(tags, tuple(spans))
 
 
 def words_of(line: str) -> tuple[str, ...]:
     """Splits a sentence into words; round brackets become -LRB- and -RRB-."""
-    words = _SPACES.split(line.replace("(", "-LRB-").replace(")", "-RRB-"))
-    return tuple(filter(None, words))
+    return tuple(_WORD.findall(line.replace("(", "-LRB-").replace(")", "-RRB-")))
 
 
 def tree_of(words: tuple[str, ...], symbols: str) -> str:
