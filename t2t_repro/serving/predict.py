@@ -26,6 +26,9 @@ from t2t_repro.errors import UserError
 Columns = dict[str, list[Any]]
 """A list of values for each input or output, one value a row."""
 
+_OUTPUTS = ("translation", "score", "finished", "truncated")
+"""The outputs of a `Translation`, one of each of its fields."""
+
 _SIMILAR_CHARACTERS = 40
 """Texts whose lengths differ by less count as similar."""
 
@@ -197,12 +200,7 @@ def _scores(
 
 def _columns(translations: Sequence[Translation]) -> Columns:
     """Returns the outputs of translations, by name."""
-    return {
-        "translation": [translation.text for translation in translations],
-        "score": [translation.score for translation in translations],
-        "finished": [translation.finished for translation in translations],
-        "truncated": [translation.truncated for translation in translations],
-    }
+    return {name: [row[place] for row in translations] for place, name in enumerate(_OUTPUTS)}
 
 
 class _Waiting(NamedTuple):
