@@ -72,14 +72,9 @@ class WordMarks(NamedTuple):
         return numbers + [NO_WORD] * (len(ids) - len(numbers))
 
 
-class MarkedSubwords(ABC):
-    """Subwords of which some carry the mark of a word boundary, as SentencePiece's do.
+class NamedIds:
+    """Ids of subwords, of which each has a name."""
 
-    Attributes:
-        word_marks: which do.
-    """
-
-    word_marks: WordMarks
     _pieces: list[str]
 
     @property
@@ -88,8 +83,18 @@ class MarkedSubwords(ABC):
         return len(self._pieces)
 
     def pieces(self) -> list[str]:
-        """Returns the name of every id, such as "▁the" or "<0x0A>"."""
+        """Returns the name of every id, such as "▁the" or "<0x0A>"; T2T's are as in its file."""
         return list(self._pieces)
+
+
+class MarkedSubwords(NamedIds, ABC):
+    """Subwords of which some carry the mark of a word boundary, as SentencePiece's do.
+
+    Attributes:
+        word_marks: which do.
+    """
+
+    word_marks: WordMarks
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

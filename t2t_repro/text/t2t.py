@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
 from t2t_repro.text.characters import visible
-from t2t_repro.text.sentencepiece import MAX_FILE_BYTES, WordIds
+from t2t_repro.text.sentencepiece import MAX_FILE_BYTES, NamedIds, WordIds
 from t2t_repro.vocabulary import CONTINUES, NO_WORD, text_ids
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 _UNDEFINED = "\u3013"
 
 
-class T2TSubwords:
+class T2TSubwords(NamedIds):
     """A vocabulary that T2T learned: text to ids and back.
 
     Nothing visible is lost: `decode(encode([x])[0]) == x` for every Unicode text x without the
@@ -60,11 +60,11 @@ class T2TSubwords:
 
     def __init__(self, model_path: str | Path) -> None:
         self.model_path = Path(model_path)
-        self._subwords = _read(self.model_path)
+        self._pieces = _read(self.model_path)
         # An empty line has an id, but is not a subword; of two equal lines the last counts.
-        self.ids = {text: number for number, text in enumerate(self._subwords) if text}
+        self.ids = {text: number for number, text in enumerate(self._pieces) if text}
         self.longest = max(map(len, self.ids), default=0)
-        start = tuple(self._subwords[:2])
+        start = tuple(self._pieces[:2])
         if start != RESERVED:
             raise UserError(
                 f"{self.model_path} begins with {start}, expected {RESERVED}: give the vocabulary "
@@ -72,15 +72,6 @@ class T2TSubwords:
             )
         self.characters = _ESCAPE_CHARACTERS.union(*self.ids)
         self._token_ids = WordIds(self._encode_token)
-
-    @property
-    def size(self) -> int:
-        """The number of ids; all ids from `encode` are below it."""
-        return len(self._subwords)
-
-    def pieces(self) -> list[str]:
-        """Returns the subword of every id, as in the file; an empty one is not a subword."""
-        return list(self._subwords)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of every line, EOS last.
@@ -138,7 +129,7 @@ class T2TSubwords:
         Returns:
             The text, with U+3013 for a number that is not a character.
         """
-        kept = [self._subwords[token] for token in text_ids(ids) if 0 <= token < self.size]
+        kept = [self._pieces[token] for token in text_ids(ids) if 0 <= token < self.size]
         return text_of([_unescape(token) for token in "".join(kept).split("_") if token])
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -151,7 +142,7 @@ class T2TSubwords:
             One name per id. EOS is shown as <EOS>, an escape as its character, unless it spans two
             subwords. A subword that only ends a token is shown as an underscore.
         """
-        subwords = [self._subwords[token] for token in ids]
+        subwords = [self._pieces[token] for token in ids]
         begins = [True, *(subword.endswith("_") for subword in subwords)]
         return [
             ("" if begin else CONTINUES) + (_unescape(subword.removesuffix("_")) or "_")
