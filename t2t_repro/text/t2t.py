@@ -12,6 +12,7 @@ Text becomes ids in three reversible steps (T2T: data_generators/tokenizer.py an
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -200,12 +201,10 @@ def tokens_of(line: str) -> list[str]:
 
 def text_of(tokens: Sequence[str]) -> str:
     """Joins tokens, the inverse of `tokens_of`."""
-    pieces = []
-    after_word = False
-    for token in tokens:
-        is_word = token[0].isalnum()
-        pieces.append(f" {token}" if is_word and after_word else token)
-        after_word = is_word
+    pieces = [*tokens[:1]]
+    for before, token in pairwise(tokens):
+        are_words = before[0].isalnum() and token[0].isalnum()
+        pieces.append(f" {token}" if are_words else token)
     return "".join(pieces)
 
 
