@@ -26,8 +26,8 @@ from t2t_repro.errors import UserError
 Columns = dict[str, list[Any]]
 """A list of values for each input or output, one value a row."""
 
+# Of a `Translation`, one of each of its fields.
 _OUTPUTS = ("translation", "score", "finished", "truncated")
-"""The outputs of a `Translation`, one of each of its fields."""
 
 _SIMILAR_CHARACTERS = 40
 """Texts whose lengths differ by less count as similar."""
