@@ -62,7 +62,7 @@ def read(
     if sized_by := gin_files.value_of("train", "sized_by"):
         check_bound(bound, [Preparation])
         pairs = count_training_pairs(Preparation(), data_dir)
-        bound |= _bind_by_size(sized_by(pairs), bound, pairs)
+        _bind_by_size(sized_by(pairs), bound, pairs)
     check_bound(bound, needed or _SETTINGS)
     return Experiment()
 
@@ -78,25 +78,20 @@ def configuration() -> Configuration:
     return Configuration(gin.config_str(), operative, gin.config.markdown(operative))
 
 
-def _bind_by_size(
-    chosen: Mapping[str, Any], bound: Collection[str], pairs: int
-) -> Mapping[str, Any]:
+def _bind_by_size(chosen: Mapping[str, Any], bound: dict[str, Any], pairs: int) -> None:
     """Binds the parameters that depend on the number of training pairs, unless they are bound.
 
     Args:
         chosen: values by name.
-        bound: names of the parameters that are bound already.
+        bound: what is bound, by name; the values are added to it.
         pairs: the number of training pairs, after cleaning.
-
-    Returns:
-        the values that are bound now.
     """
     chosen = {name: value for name, value in chosen.items() if name not in bound}
     for name, value in chosen.items():
         gin.bind_parameter(name, value)
+    bound |= chosen
     listed = ", ".join(f"{name} = {short(value)}" for name, value in chosen.items())
     logging.info("%s pairs after cleaning decide what is not bound: %s", f"{pairs:,}", listed)
     if pairs < _FEW_PAIRS:
         better = "a model of more text that is trained on with these is better"
         logging.warning(f"{pairs:,} pairs are few: {better}; see docs/fine_tuning.md")
-    return chosen
