@@ -180,9 +180,6 @@ def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Ten
     """
     ids = tf.range(p.shape[-1])
 
-    def is_any_left(count: tf.Tensor, rows: tf.Tensor, p: tf.Tensor, drawn: tf.Tensor) -> tf.Tensor:
-        return tf.size(rows) > 0
-
     def advance(count: tf.Tensor, rows: tf.Tensor, p: tf.Tensor, drawn: tf.Tensor) -> tuple:
         new = draw(p, hashed(tf.gather(states, rows), count))
         drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], new)
@@ -195,7 +192,7 @@ def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Ten
     rows = tf.range(tf.shape(p)[0])
     shapes = (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None, p.shape[-1]]))
     *_, drawn = tf.while_loop(
-        is_any_left,
+        lambda count, rows, *_: tf.size(rows) > 0,
         advance,
         (tf.constant(0), rows, p, tf.zeros_like(rows)),
         shape_invariants=(*shapes, rows.shape),
