@@ -274,9 +274,8 @@ class T2TTextOps(tf.Module):
         token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         words = self._spelled(characters, ends, token, self._alphabets[0])
         if len(self._alphabets[0]) > len(self._alphabets[1]):
-            fails = self._fails(words)
             safe = self._spelled(characters, ends, token, self._alphabets[1])
-            words = tf.where(fails, safe, words)
+            words = tf.where(self._fails(words), safe, words)
         is_kept = ~tf.gather(is_implied_space, first)
         return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, first), is_kept)
 
