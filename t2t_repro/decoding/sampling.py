@@ -261,6 +261,5 @@ def keys_of(ids: tf.Tensor) -> tf.Tensor:
 
 def _shifted(x: tf.Tensor, bits: int) -> tf.Tensor:
     """Shifts an int64 right as an unsigned number: zeros come in from the left."""
-    return tf.bitwise.bitwise_and(
-        tf.bitwise.right_shift(x, tf.constant(bits, tf.int64)), 2 ** (64 - bits) - 1
-    )
+    signed = tf.bitwise.right_shift(x, tf.constant(bits, tf.int64))
+    return tf.bitwise.bitwise_and(signed, 2 ** (64 - bits) - 1)
