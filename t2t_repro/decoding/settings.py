@@ -9,15 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from t2t_repro.config.values import Count, Positive, Range, Seed, configurable
+from t2t_repro.decoding import search as protocols
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_bleu, sentence_chrf
-from t2t_repro.decoding.search import (
-    Grammar,
-    LengthPenalty,
-    Reranker,
-    Search,
-    SearchResult,
-    SoftGrammar,
-)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -77,9 +70,9 @@ class BeamSearch:
 
     beam_size: Annotated[int, Range(least=1, most=1024)] = 4
     length_penalty: Annotated[float, Range(least=0, most=100)] = 0.6
-    penalty: LengthPenalty = wu_penalty
+    penalty: protocols.LengthPenalty = wu_penalty
 
-    def search(self, *inputs: Any, **more: Any) -> SearchResult:
+    def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
         """Decodes a batch of sentences; see `Search` and `BeamSteps`."""
         from t2t_repro.decoding.beam_search import BeamSteps
 
@@ -101,10 +94,10 @@ class MarianSearch(BeamSearch):
     """
 
     length_penalty: Annotated[float, Range(least=0, most=100)] = 0.0
-    penalty: LengthPenalty = power_penalty
+    penalty: protocols.LengthPenalty = power_penalty
     word_penalty: Annotated[float, Range(least=-100, most=100)] = 0.0
 
-    def search(self, *inputs: Any, **more: Any) -> SearchResult:
+    def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
         """Decodes a batch of sentences; see `Search` and `MarianSteps`."""
         from t2t_repro.decoding.beam_search import MarianSteps
 
@@ -144,7 +137,7 @@ class Sampling:
         """The number of translations of a sentence that are drawn side by side."""
         return self.samples
 
-    def search(self, *inputs: Any, **more: Any) -> SearchResult:
+    def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
         """Draws translations of a batch of sentences; see `Search` and `SamplingSteps`."""
         from t2t_repro.decoding.sampling import SamplingSteps
 
@@ -173,7 +166,7 @@ def sum_log_probabilities(log_probs: "tf.Tensor") -> "tf.Tensor":
 @configurable("TreeGrammar", denylist=["subwords"])
 def tree_grammar(
     subwords: "SubwordPair", tags: Mapping[str, str] | None = None, other_tags: str = ""
-) -> Grammar:
+) -> protocols.Grammar:
     """Makes a `TreeGrammar`: `Translator.grammar = @TreeGrammar`.
 
     Args:
@@ -190,7 +183,7 @@ def tree_grammar(
 
 
 @configurable("Glossary", denylist=["subwords"])
-def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> SoftGrammar:
+def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> protocols.SoftGrammar:
     """Makes a `Glossary` of soft terms: --glossary, or `Translator.grammar = @Glossary`.
 
     Args:
@@ -266,16 +259,16 @@ class TranslatorSettings:
         imported: what only imported models need.
     """
 
-    search: Search = field(default_factory=BeamSearch)
+    search: protocols.Search = field(default_factory=BeamSearch)
     max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50
     max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024
     tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192
     workers: Annotated[int, Range(least=1, most=1024)] | None = None
-    rerank: Reranker | None = None
+    rerank: protocols.Reranker | None = None
     aligner: AlignerSettings = field(default_factory=AlignerSettings)
     ensemble: Callable[[Any], Any] = mean_probability
     trained_length: Annotated[int, Range(least=1)] | None = None
-    grammar: Callable[[Any], Grammar | SoftGrammar] | None = None
+    grammar: Callable[[Any], protocols.Grammar | protocols.SoftGrammar] | None = None
     shortlist: bool = True
     imported: ImportedBehaviour = field(default_factory=ImportedBehaviour)
 
