@@ -50,7 +50,9 @@ def main() -> None:
         if not FLAGS.source:
             data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
             sources, references = data.text(FLAGS.split)
-    systems = _read_systems()
+    given = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
+    given += [("translations", path) for path in FLAGS.translations]
+    systems = [System(path, read_input(path, flag)) for flag, path in given]
     # The model's own translations follow the baseline's.
     place = 1 if FLAGS.baseline else 0
     counts = {f"--source={FLAGS.source}": len(sources)} if FLAGS.source else {}
@@ -94,13 +96,6 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
         columns += zip(*rows, strict=True)
     check_line_counts(counts)
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-
-
-def _read_systems() -> list[System]:
-    """Reads the translations of --baseline, which come first, and --translations."""
-    given = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
-    given += [("translations", path) for path in FLAGS.translations]
-    return [System(path, read_input(path, flag)) for flag, path in given]
 
 
 def _translate(
