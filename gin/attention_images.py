@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.config.values import Count
-from t2t_repro.errors import check_extra
+from t2t_repro.errors import require_installed
 
 if TYPE_CHECKING:
     from t2t_repro.attention.maps import AttentionMap
@@ -39,7 +39,7 @@ def attention_images(
     # Here, since a gin file is checked before TensorFlow is imported.
     from t2t_repro.attention.maps import PairAttention
 
-    check_extra("plots", "matplotlib")
+    require_installed("matplotlib", extra="plots")
     source, target = data.text("dev")
     pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
     return lambda: [

@@ -10,7 +10,7 @@ from absl import flags, logging
 
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
-from t2t_repro.errors import check_extra
+from t2t_repro.errors import require_installed
 from t2t_repro.files import write_whole
 
 FLAGS = flags.FLAGS
@@ -23,7 +23,7 @@ def main() -> None:
     from t2t_repro.attention.maps import PairAttention, as_html, layer_picture
 
     if FLAGS.pictures:
-        check_extra("plots", "matplotlib")
+        require_installed("matplotlib", extra="plots")
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
     source, target, origin = FLAGS.source, FLAGS.target, "given"

@@ -74,7 +74,11 @@ def _read(answer: dict[str, Any]) -> list[Translation]:
 
 
 def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:
-    """Requests translations."""
+    """Sends lines in one request, and returns the server's answer to each, for `_read`.
+
+    Raises:
+        UserError: the server cannot be reached, or refuses the request.
+    """
     signature = "nbest" if FLAGS.n_best > 1 else "serving_default"
     body = json.dumps({"signature_name": signature, "instances": list(lines)}).encode()
     url = f"http://{FLAGS.server}/v1/models/{FLAGS.model_name}:predict"

@@ -53,7 +53,7 @@ def reason_of(error: BaseException) -> str:
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
 
 
-def check_extra(extra: str, *modules: str) -> None:
+def require_installed(*modules: str, extra: str) -> None:
     """Checks that the modules of one of setup.py's extras are installed.
 
     Raises:

@@ -21,7 +21,7 @@ from absl import flags, logging
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import stream_input
-from t2t_repro.errors import UserError, check_extra
+from t2t_repro.errors import UserError, require_installed
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import mean_target_length
 
@@ -101,7 +101,7 @@ def _check_flags(weights: str) -> None:
         raise UserError(f"--direction, --package_version: {package}, expected such as en-de 1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):
         also = ["babel"] if FLAGS.format == "argos" else []
-        check_extra("ctranslate2", "ctranslate2", *also)
+        require_installed("ctranslate2", *also, extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:
         raise UserError("--format=marian needs --calibration: a file of 100 source sentences.")
 

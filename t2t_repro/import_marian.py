@@ -24,7 +24,7 @@ from absl import flags, logging
 
 from t2t_repro.command_line.flags import check_new, define_path, define_paths
 from t2t_repro.command_line.program import import_tensorflow, run
-from t2t_repro.errors import UserError, check_extra, reason_of
+from t2t_repro.errors import UserError, reason_of, require_installed
 from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
@@ -85,7 +85,7 @@ def _find_model() -> tuple[Path, str, str | None]:
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         expected = "expected one, or a name on the hub such as Helsinki-NLP/opus-mt-en-de"
         raise UserError(f"--model={given}: no such file or directory; {expected}.")
-    check_extra("hub", "huggingface_hub")
+    require_installed("huggingface_hub", extra="hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 

@@ -20,7 +20,7 @@ from t2t_repro.command_line.program import run
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.litert import LiteRTTranslator
-from t2t_repro.errors import UserError, check_extra
+from t2t_repro.errors import UserError, require_installed
 from t2t_repro.serving.predict import read_api_key
 
 FLAGS = flags.FLAGS
@@ -28,7 +28,7 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the server on its flags."""
-    check_extra("serve", "aiohttp", "babel")
+    require_installed("aiohttp", "babel", extra="serve")
     from t2t_repro.serving.libretranslate import read_directions, read_pairs
 
     api_key = read_api_key()

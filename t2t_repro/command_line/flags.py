@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from t2t_repro.command_line.program import import_tensorflow
-from t2t_repro.errors import UserError, check_extra
+from t2t_repro.errors import UserError, require_installed
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
@@ -124,7 +124,7 @@ def is_litert() -> bool:
     if FLAGS.litert:
         of_directory = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
         check_alone("litert", *of_directory, "prefix", "alignments", "glossary")
-        check_extra("litert", "ai_edge_litert")
+        require_installed("ai_edge_litert", extra="litert")
     elif not FLAGS.model_dir:
         raise UserError("--model_dir is missing: see --help.")
     return bool(FLAGS.litert)

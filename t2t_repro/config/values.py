@@ -119,8 +119,8 @@ def check_value(name: str, value: Any, hint: Any) -> None:
     """Checks that a value is as an annotation says.
 
     Args:
-        name: such as "Cleaning.max_words".
-        value: what was bound.
+        name: what an error calls the value, such as "Cleaning.max_words".
+        value: of a binding, a call or a file.
         hint: such as `Count`.
 
     Raises:

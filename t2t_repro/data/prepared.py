@@ -140,7 +140,11 @@ class PreparedData:
         return {name: part.in_store for name, part in self._corpora.get(split, {}).items()}
 
     def check_made_with(self, identity: dict[str, Any]) -> None:
-        """Raises a `UserError` that names the settings with which other data were made."""
+        """Checks that the settings of `identity` would make these data.
+
+        Raises:
+            UserError: some would not; it names each here and in `identity`, and the way out.
+        """
         existing = dict(self.identity)
         for name, model in zip(("source_subwords", "subwords"), self.subwords, strict=True):
             if name in existing and CONTENT in identity.get(name, {}):

@@ -221,8 +221,13 @@ class MultiHeadAttention(SameShape):
     ) -> tf.Tensor:
         """Computes Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (paper, equation 1).
 
-        Dropout is applied to the weights. Queries are [batch, heads, query_length, d_k], keys and
-        values [batch, heads, key_length, d_k] and [..., d_v]; the mask is as in `call`.
+        Dropout is applied to the weights.
+
+        Args:
+            queries: [batch, heads, query_length, d_k].
+            keys_values: [batch, heads, key_length, d_k] and [batch, heads, key_length, d_v].
+            attention_mask: as in `call`.
+            training: as in `call`.
 
         Returns:
             [batch, heads, query_length, d_v].

@@ -61,12 +61,13 @@ class Past:
     def extend(self, newest: KeysValues) -> KeysValues:
         """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
         _, heads, beam, _ = newest.keys.shape
-        # From the mask, which all layers share: TensorFlow then computes them once per step.
+        # Sizes come from the mask, which all layers share, so they are computed once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))
         positions = entries // beam
-        places = tf.range(self.position, batch * heads * positions, positions)
+        # Of every head's rows, one for each position, that of this step.
+        rows = tf.range(self.position, batch * heads * positions, positions)
         pairs = zip(self.kept, newest, strict=True)
-        self.kept = KeysValues(*(write(old, new, places, entries) for old, new in pairs))
+        self.kept = KeysValues(*(write(old, new, rows, entries) for old, new in pairs))
         return self.kept
 
 

@@ -46,7 +46,9 @@ class StackedLayer(ConfiguredLayer):
 class LayerStack(ConfiguredLayer):
     """N layers of one kind, and a final norm if normalization is "pre".
 
-    Its arguments are N, and those of a `ConfiguredLayer`.
+    Args:
+        num_layers: N.
+        args, kwargs: those of a `ConfiguredLayer`.
     """
 
     layer_type: ClassVar[type[StackedLayer]]

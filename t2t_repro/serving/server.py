@@ -95,14 +95,16 @@ class Server:
         runner = web.AppRunner(self.application(), handler_cancellation=True, shutdown_timeout=1)
         await runner.setup()
         # Clients of LibreTranslate send texts in URLs. The log of aiohttp would hold these.
-        own: dict[str, Any] = {"auto_decompress": False, "access_log": None}
-        own |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
-        connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **own)
+        limits: dict[str, Any] = {"auto_decompress": False, "access_log": None}
+        limits |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
+        # aiohttp's own TCPSite makes no `_Connection`.
+        connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **limits)
         listening = await loop.create_server(connect, options.host, options.rest_port)
         host, port = listening.sockets[0].getsockname()[:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
         await has_to_end.wait()
         logging.info("ending: %d requests to finish", self._open_requests)
+        # New requests are refused with 503.
         self._is_draining = True
         deadline = loop.time() + options.drain_seconds
         while self._open_requests and loop.time() < deadline:

@@ -7,7 +7,7 @@ import pytest
 
 from attention_images import overview
 from t2t_repro.attention.maps import AttentionMap, layer_picture
-from t2t_repro.errors import UserError, check_extra
+from t2t_repro.errors import UserError, require_installed
 
 WORDS = [r"$\frac{$", "$x$", "<b>", "a" * 50, "Ω"]
 
@@ -61,7 +61,7 @@ def test_words_are_not_formulas():
 
 
 def test_matplotlib_can_be_missing(monkeypatch):
-    check_extra("plots", "matplotlib")
+    require_installed("matplotlib", extra="plots")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match="plots"):
-        check_extra("plots", "matplotlib")
+        require_installed("matplotlib", extra="plots")

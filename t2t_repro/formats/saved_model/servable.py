@@ -345,26 +345,27 @@ def in_groups(
     lengths: tf.Tensor,
     tokens_per_group: int,
     compute: Callable[[tf.Tensor, tf.Tensor], Any],
-    results: Any,
+    blank: Any,
 ) -> Any:
     """Computes results for the sentences of a batch, a group at a time.
 
-    So a long sentence does not pad all others, and memory is bounded for requests of any size. The
-    groups are those of `data.batch_shapes.group_by_length`.
+    A long sentence then does not pad all others, and memory is bounded for requests of any size.
+    The groups are those of `data.batch_shapes.group_by_length`.
 
     Args:
         lengths: [batch] int32; a sentence of length 0 is in no group.
         tokens_per_group: the most padded tokens of a group; a longer sentence is a group by itself.
         compute: (rows [group], the largest of their lengths) -> nested tensors [group, ...].
-        results: nested tensors [batch, ...], for sentences of length 0.
+        blank: nested tensors [batch, ...], for sentences of length 0.
 
     Returns:
-        `results`, with the computed values of all other sentences.
+        `blank`, with the computed values of all other sentences.
     """
     order = tf.argsort(lengths, stable=True)
     ordered = tf.gather(lengths, order)
 
     def advance(first: tf.Tensor, results: Any) -> tuple:
+        # The next n sentences are padded to the n-th, the longest of them.
         widths = ordered[first:]
         fits = (tf.range(tf.size(widths)) + 1) * widths <= tokens_per_group
         size = tf.maximum(tf.math.count_nonzero(fits, dtype=tf.int32), 1)
@@ -375,8 +376,8 @@ def in_groups(
         )
         return first + size, results
 
-    first = tf.math.count_nonzero(lengths == 0, dtype=tf.int32)
-    return tf.while_loop(lambda first, _: first < tf.size(order), advance, (first, results))[1]
+    begin = tf.math.count_nonzero(lengths == 0, dtype=tf.int32), blank
+    return tf.while_loop(lambda first, _: first < tf.size(order), advance, begin)[1]
 
 
 class StoredWeights(tf.Module):
@@ -394,21 +395,22 @@ class StoredWeights(tf.Module):
 
     def __init__(self, model: Transformer, kind: str) -> None:
         super().__init__()
-        self._variables = [_stored(weight, kind) for weight in model.trainable_variables]
+        self._variables = [_new_variables(weight, kind) for weight in model.trainable_variables]
 
     def read(self) -> list[tf.Tensor]:
         """Returns the weights in the model's order; matrices in bfloat16 if stored so."""
         return [_read(parts) for parts in self._variables]
 
 
-def _stored(weight: keras.Variable, kind: str) -> list[tf.Variable]:
-    """Returns the variables of a weight: its values, and the scales of int8."""
+def _new_variables(weight: keras.Variable, kind: str) -> list[tf.Variable]:
+    """Makes the variables that store a weight: its values, and the scales of int8."""
     value = tf.convert_to_tensor(weight)
     is_matrix = value.shape.rank == 2
-    parts = [tf.cast(value, tf.bfloat16 if is_matrix and kind == "bfloat16" else tf.float32)]
     if is_matrix and kind == "int8":
-        # A product sums over the columns of a table, and the rows of a kernel.
+        # A scale for every output: a table multiplies as x E^T, a kernel as x W.
         parts = list(quantized(value, axis=1 if weight.name == "table" else 0))
+    else:
+        parts = [tf.cast(value, tf.bfloat16 if is_matrix and kind == "bfloat16" else tf.float32)]
     return [tf.Variable(part, trainable=False, name=weight.path) for part in parts]
 
 
