@@ -5,24 +5,43 @@ import numpy as np
 import tensorflow as tf
 
 
-def randomize(layer, seed=0, spread=lambda weight: 0.3):
+def randomize(layer, seed=0, spread=lambda weight: 0.3, shape=None):
     """Gives every weight random values: biases at zero and norms at one hide much.
 
     Args:
         layer: or a model, which is built if it is not.
         seed: of the values.
         spread: of a weight's values around 0, or around 1 for the scale of a norm.
+        shape: of the inputs that it is built for.
 
     Returns:
         the layer.
     """
     if not layer.built:
-        layer.build()
+        layer.build(shape)
     rng = np.random.default_rng(seed)
     for weight in layer.trainable_weights:
         centre = 1.0 if weight.name == "gamma" else 0.0
         weight.assign(rng.normal(centre, spread(weight), weight.shape))
     return layer
+
+
+def output_and_gradients(layer, *inputs, direction=1.0, **masks):
+    """What a layer gives, and the gradients of its inputs and weights.
+
+    Args:
+        layer: has been built.
+        inputs: positional arguments of its `call`.
+        direction: in which the output is to move.
+        masks: keyword arguments of `call`.
+    """
+    tensors = [tf.convert_to_tensor(x) for x in inputs]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        output = layer(*tensors, **masks)
+        loss = tf.reduce_sum(tf.cast(output, tf.float32) * direction)
+    weights = [weight.value for weight in layer.trainable_variables]
+    return [output, *tape.gradient(loss, [*tensors, *weights])]
 
 
 def run_layer_test(layer_class, config, inputs, output_shape, num_weights, masks=None):

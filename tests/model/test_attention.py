@@ -5,10 +5,11 @@ import tensorflow as tf
 from t2t_repro.model.attention import MultiHeadAttention, projected_memory
 from t2t_repro.model.kernels import gpu
 from tests import reference
-from tests.layer_test import randomize, run_layer_test
+from tests.layer_test import output_and_gradients, randomize, run_layer_test
 
 RNG = np.random.default_rng(3)
 BATCH, QUERY_LENGTH, KEY_LENGTH, D_MODEL = 3, 4, 5, 6
+SHAPE = (None, None, D_MODEL)
 
 
 def normal(*shape):
@@ -19,9 +20,7 @@ def normal(*shape):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_multi_head_attention_against_a_loop_over_heads(num_heads, d_k, d_v, masked, use_bias):
-    layer = MultiHeadAttention(num_heads, d_k, d_v, use_bias=use_bias)
-    layer.build((None, None, D_MODEL))
-    randomize(layer)
+    layer = randomize(MultiHeadAttention(num_heads, d_k, d_v, use_bias=use_bias), shape=SHAPE)
     query, memory = normal(BATCH, QUERY_LENGTH, D_MODEL), normal(BATCH, KEY_LENGTH, D_MODEL)
     allowed = np.ones((BATCH, QUERY_LENGTH, KEY_LENGTH), bool)
     if masked:
@@ -37,25 +36,15 @@ def test_multi_head_attention_against_a_loop_over_heads(num_heads, d_k, d_v, mas
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("has_memory", [False, True])
 def test_on_a_gpu_one_product_gives_what_several_do(has_memory, dtype, use_bias, monkeypatch):
-    layer = MultiHeadAttention(2, 3, 5, use_bias=use_bias, dtype=dtype)
-    layer.build((None, None, D_MODEL))
-    randomize(layer)
+    layer = randomize(MultiHeadAttention(2, 3, 5, use_bias=use_bias, dtype=dtype), shape=SHAPE)
     x = tf.cast(normal(2, 4, D_MODEL), layer.compute_dtype)
     inputs = [x, tf.cast(normal(2, 3, D_MODEL), x.dtype)] if has_memory else [x]
-
-    def output_and_gradients():
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            output = layer(*inputs)
-        weights = [weight.value for weight in layer.trainable_variables]
-        return tf.nest.flatten([output, tape.gradient(output, [*inputs, *weights])])
-
-    expected = output_and_gradients()
+    expected = output_and_gradients(layer, *inputs)
     monkeypatch.setattr(gpu, "has_gpu", lambda: True)
     # Of the largest: the gradient by a key's bias is nothing but rounding.
     scale = max(np.abs(one.numpy().astype(np.float32)).max() for one in expected)
     tolerance = (1e-5 if dtype == "float32" else 0.02) * scale
-    for found, one in zip(output_and_gradients(), expected, strict=True):
+    for found, one in zip(output_and_gradients(layer, *inputs), expected, strict=True):
         assert found.dtype == one.dtype
         np.testing.assert_allclose(
             tf.cast(found, tf.float32), tf.cast(one, tf.float32), atol=tolerance
@@ -64,10 +53,10 @@ def test_on_a_gpu_one_product_gives_what_several_do(has_memory, dtype, use_bias,
 
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_on_a_gpu_one_product_projects_the_memory_of_all_layers(use_bias, monkeypatch):
-    layers = [MultiHeadAttention(heads, 3, 5, use_bias=use_bias) for heads in (2, 4, 2)]
-    for seed, layer in enumerate(layers):
-        layer.build((None, None, D_MODEL))
-        randomize(layer, seed)
+    layers = [
+        randomize(MultiHeadAttention(heads, 3, 5, use_bias=use_bias), seed, shape=SHAPE)
+        for seed, heads in enumerate((2, 4, 2))
+    ]
     memory = tf.constant(normal(2, 3, D_MODEL))
     expected = [layer.project_memory(memory) for layer in layers]
     monkeypatch.setattr(gpu, "has_gpu", lambda: True)

@@ -13,11 +13,9 @@ LAYER = 2 * ATTENTION + FEED_FORWARD + 3 * NORM
 @pytest.mark.parametrize("neighbourhood", [None, 1, 4])
 def test_what_a_position_sees(neighbourhood):
     """With one layer, an output depends on the inputs that self-attention shows it."""
-    decoder = Decoder(1, sizes("post"), neighbourhood)
     x = np.random.default_rng(2).normal(size=(1, 6, D_MODEL)).astype(np.float32)
     memory = x[:, :1]
-    decoder.build(x.shape)
-    randomize(decoder)
+    decoder = randomize(Decoder(1, sizes("post"), neighbourhood), shape=x.shape)
     everyone = np.ones((1, 1, 1), bool)
     before = decoder(x, memory, source_mask=everyone).numpy()
     reach = 99 if neighbourhood is None else neighbourhood // 2

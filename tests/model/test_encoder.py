@@ -48,9 +48,7 @@ def plain_encoder_layer(layer, x, allowed):
 @pytest.mark.parametrize("normalization", ["post", "pre"])
 @pytest.mark.parametrize("neighbourhood", [None, 3])
 def test_encoder_against_numpy(normalization, neighbourhood):
-    encoder = Encoder(2, sizes(normalization), neighbourhood)
-    encoder.build(X.shape)
-    randomize(encoder)
+    encoder = randomize(Encoder(2, sizes(normalization), neighbourhood), shape=X.shape)
     output = encoder(X, attention_mask=tf.constant(MASK))
     far = np.abs(np.subtract.outer(np.arange(5), np.arange(5))) > 1
     for b, length in enumerate((5, 3)):

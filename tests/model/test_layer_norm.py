@@ -1,3 +1,5 @@
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -6,30 +8,15 @@ import tensorflow as tf
 from t2t_repro.model import layer_norm
 from t2t_repro.model.kernels import gpu
 from t2t_repro.model.layer_norm import LayerNorm
-from tests.layer_test import randomize, run_layer_test
+from tests.layer_test import output_and_gradients, randomize, run_layer_test
 
 X, DIRECTION = np.random.default_rng(0).normal(3.0, 2.0, (2, 3, 5, 8)).astype(np.float32)
 
 
-def output_and_gradients(layer):
-    x = tf.constant(X)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = layer(x)
-        loss = tf.reduce_sum(tf.cast(y, tf.float32) * DIRECTION)
-    weights = [weight.value for weight in layer.trainable_variables]
-    return y, tape.gradient(loss, [x, *weights])
-
-
 def layers(dtype="float32"):
     """Ours, and Keras's with the same weights."""
-    found = [
-        kind(epsilon=1e-6, dtype=dtype) for kind in (LayerNorm, keras.layers.LayerNormalization)
-    ]
-    for layer in found:
-        layer.build(X.shape)
-        randomize(layer, seed=1)
-    return found
+    kinds = (LayerNorm, keras.layers.LayerNormalization)
+    return [randomize(kind(epsilon=1e-6, dtype=dtype), seed=1, shape=X.shape) for kind in kinds]
 
 
 def test_layer_norm_as_a_layer():
@@ -45,18 +32,19 @@ def test_values_and_gradients_are_those_of_automatic_differentiation(
         monkeypatch.setattr(layer_norm, "_layer_norm", layer_norm.layer_norm)
     monkeypatch.setattr(gpu, "has_gpu", lambda: program == "on a GPU")
     ours, kerass = layers()
+    of = partial(output_and_gradients, direction=DIRECTION)
     with gpu.compiled(bool(jit_compile)):
-        found = tf.function(lambda: output_and_gradients(ours), jit_compile=jit_compile)()
-    expected = output_and_gradients(kerass)
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
-    for gradient, other in zip(found[1], expected[1], strict=True):
+        found, *gradients = tf.function(lambda: of(ours, X), jit_compile=jit_compile)()
+    expected, *others = of(kerass, X)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    for gradient, other in zip(gradients, others, strict=True):
         scale = np.abs(other).max()
         np.testing.assert_allclose(gradient, other, atol=1e-5 * scale)
 
 
 def test_statistics_are_float32_in_mixed_precision():
     ours, kerass = layers("mixed_bfloat16")
-    y, gradients = output_and_gradients(ours)
+    y, *gradients = output_and_gradients(ours, X, direction=DIRECTION)
     assert y.dtype == tf.bfloat16
     assert all(gradient.dtype == tf.float32 for gradient in gradients)
     difference = tf.cast(y, tf.float32) - tf.cast(kerass(X), tf.float32)

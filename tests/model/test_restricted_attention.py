@@ -1,5 +1,7 @@
 """Attention to a neighbourhood against attention to all positions under an n × n mask."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,7 +13,7 @@ from t2t_repro.model.encoder import Encoder, EncoderLayer
 from t2t_repro.model.masks import apply_mask, causal_mask, padding_mask, window_of
 from t2t_repro.model.restricted_attention import RestrictedSelfAttention
 from tests import reference
-from tests.layer_test import run_layer_test
+from tests.layer_test import output_and_gradients, run_layer_test
 
 D_MODEL = 6
 
@@ -44,22 +46,13 @@ def pair_of_layers(sizes: tuple[int, int, int], r: int, is_causal: bool = False)
     return restricted, whole
 
 
-def output_and_gradients(layer, x, mask, direction):
-    """Output, and gradients of input and weights."""
-    x = tf.convert_to_tensor(x)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        output = layer(x, attention_mask=mask)
-        loss = tf.reduce_sum(output * direction)
-    return [output, *tape.gradient(loss, [x, *(w.value for w in layer.trainable_variables)])]
-
-
 def assert_is_masked_attention(sizes, r, is_causal, lengths, length):
     restricted, whole = pair_of_layers(sizes, r, is_causal)
     x, direction = (normal(len(lengths), length, D_MODEL, seed=seed) for seed in (1, 2))
     seen = padding(length, lengths)
-    found = output_and_gradients(restricted, x, seen, direction)
-    expected = output_and_gradients(whole, x, whole_mask(r, is_causal, seen), direction)
+    of = partial(output_and_gradients, direction=direction)
+    found = of(restricted, x, attention_mask=seen)
+    expected = of(whole, x, attention_mask=whole_mask(r, is_causal, seen))
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-4)
 
@@ -106,7 +99,7 @@ def shapes_in(graph):
 def tables_of_pairs(layer, length):
     """Names of tensors with two axes as long as the sequence, forward and backward."""
     seen = padding(length, [length])
-    step = tf.function(lambda x: output_and_gradients(layer, x, seen, tf.ones_like(x)))
+    step = tf.function(lambda x: output_and_gradients(layer, x, attention_mask=seen))
     graph = step.get_concrete_function(tf.TensorSpec([1, length, D_MODEL])).graph
     found = list(shapes_in(graph))
     # What has no known shape cannot be judged; only lists of sizes may have none.

@@ -24,9 +24,7 @@ def plain_ssru(layer, x):
 
 
 def test_each_sentence_is_a_loop_over_its_positions():
-    layer = SSRU(D_MODEL)
-    layer.build(X.shape)
-    randomize(layer, spread=lambda weight: 1.0)
+    layer = randomize(SSRU(D_MODEL), spread=lambda weight: 1.0, shape=X.shape)
     output = layer(X).numpy()
     np.testing.assert_allclose(output, [plain_ssru(layer, x) for x in X], atol=1e-5)
     assert 0.2 < (output > 0).mean() < 0.8

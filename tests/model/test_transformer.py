@@ -18,7 +18,6 @@ from t2t_repro.model.transformer import Transformer, gin_bindings
 from tests.layer_test import randomize, run_layer_test
 
 VOCAB, LENGTH = 13, 6
-RNG = np.random.default_rng(0)
 SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
 
