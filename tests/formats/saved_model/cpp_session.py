@@ -57,19 +57,10 @@ class Session:
             self.tf.TF_LoadLibrary(library.encode(), self.status)
             self.check()
         self.graph = POINTER(self.tf.TF_NewGraph())
-        tags = (ctypes.c_char_p * 1)(b"serve")
-        self.session = POINTER(
-            self.tf.TF_LoadSessionFromSavedModel(
-                POINTER(self.tf.TF_NewSessionOptions()),
-                None,
-                saved_model.encode(),
-                tags,
-                1,
-                self.graph,
-                None,
-                self.status,
-            )
-        )
+        options = POINTER(self.tf.TF_NewSessionOptions())
+        tags = (ctypes.c_char_p * 1)(b"serve"), 1
+        given = options, None, saved_model.encode(), *tags, self.graph, None, self.status
+        self.session = POINTER(self.tf.TF_LoadSessionFromSavedModel(*given))
         self.check()
 
     def check(self):
@@ -80,20 +71,9 @@ class Session:
     def run(self, feeds, fetches):
         values = (POINTER * len(feeds))(*(self.tensor(*value) for value in feeds.values()))
         results = (POINTER * len(fetches))()
-        self.tf.TF_SessionRun(
-            self.session,
-            None,
-            self.places(feeds),
-            values,
-            len(feeds),
-            self.places(fetches),
-            results,
-            len(fetches),
-            None,
-            0,
-            None,
-            self.status,
-        )
+        inputs = self.places(feeds), values, len(feeds)
+        outputs = self.places(fetches), results, len(fetches)
+        self.tf.TF_SessionRun(self.session, None, *inputs, *outputs, None, 0, None, self.status)
         self.check()
         return {name: self.value(POINTER(x)) for name, x in zip(fetches, results, strict=True)}
 
