@@ -16,15 +16,13 @@ from t2t_repro.decoding.settings import (
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.model.test_step_decoder import BEAM, full_logits, steps_of
 from tests.model.test_transformer import SOURCE, small_config, small_model
-from tests.training.tiny import assert_same, copies
+from tests.training.tiny import assert_same, copies, written
 
 
 def two_models():
@@ -121,9 +119,7 @@ def test_translations_have_the_score_that_all_models_give_them(subwords, combine
 def test_model_directories_are_loaded_as_an_ensemble(tmp_path, subwords):
     models = models_of(subwords)
     for name, model in zip("ab", models, strict=True):
-        directory = ModelDirectory(tmp_path / name)
-        directory.write_metadata(model, subwords, "BeamSearch.beam_size = 2\n", "")
-        save_weights(model, directory.checkpoints, 5)
+        written(tmp_path / name, model, subwords, "BeamSearch.beam_size = 2\n")
     loaded = load_translator(tmp_path / "a", ensemble=[(tmp_path / "b", None)])
     assert loaded.settings.search == BeamSearch(2)
     for found, model in zip(loaded.models, models, strict=True):

@@ -12,12 +12,11 @@ import pytest
 
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
-from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.weights import save_weights
 from t2t_repro.serving.predict import read_api_key
 from tests.commands import outcomes_of
 from tests.decoding.random_translator import ODD_LINES
 from tests.processes import CHECKOUT
+from tests.training.tiny import written
 
 LINES = [line for line in ODD_LINES if "\n" not in line]
 KEY = "secret"
@@ -26,10 +25,9 @@ BINDINGS = "Translator.max_extra_length = 8\nTranslator.max_source_length = 24\n
 
 @pytest.fixture(scope="module")
 def model_dir(translator, tmp_path_factory):
-    directory = ModelDirectory(tmp_path_factory.mktemp("served") / "model")
-    directory.write_metadata(translator.model, translator.subwords, BINDINGS, "")
-    save_weights(translator.model, directory.checkpoints, 5)
-    return f"--model_dir={directory.path}"
+    path = tmp_path_factory.mktemp("served") / "model"
+    written(path, translator.model, translator.subwords, BINDINGS)
+    return f"--model_dir={path}"
 
 
 @pytest.fixture(scope="module")

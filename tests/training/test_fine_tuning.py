@@ -25,14 +25,14 @@ from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import read_ancestry, weights_hash
-from t2t_repro.runs.weights import name_of, named_values, save_weights
+from t2t_repro.runs.weights import name_of, named_values
 from t2t_repro.training import training_run
 from t2t_repro.training.fine_tuning import updated_weights
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import fit_to_data
 from tests.evaluation.untranslated import leave_untranslated
 from tests.text.marian_directory import write_marian_text
-from tests.training.tiny import assert_same, copies, tiny_model
+from tests.training.tiny import assert_same, copies, tiny_model, written
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
 CALLS = itertools.count()
@@ -189,10 +189,8 @@ def test_an_imported_model_is_trained_on(other):
     sizes: dict[str, Any] = {"positional_encoding": "halves", "logits_bias": True}
     model = Transformer(subwords.target.size, 1, config, **sizes)
     model.build()
-    directory = ModelDirectory(other / "imported")
     decoding = "BeamSearch.beam_size = 2\n"
-    directory.write_metadata(model, subwords, decoding, decoding)
-    save_weights(model, directory.checkpoints, 0)
+    directory = written(other / "imported", model, subwords, decoding, decoding, step=0)
     bindings = [
         *(f"Transformer.{name} = {value!r}" for name, value in sizes.items()),
         "LayerConfig.attention_biases = True",

@@ -7,15 +7,15 @@ import pytest
 from t2t_repro.errors import UserError
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import weights_hash
-from t2t_repro.runs.weights import name_of, named_values, save_weights
+from t2t_repro.runs.weights import name_of, named_values
 from t2t_repro.text.subword_model import SubwordPair, matching_ids, shared
 from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.fine_tuning import InitialModel
 from tests.layer_test import randomize
 from tests.text.test_t2t import VOCABULARY, write
+from tests.training.tiny import written
 
 CONFIG = LayerConfig(d_model=4, d_ff=4, num_heads=2)
 OWN_SOURCE = ("target_softmax", "none")
@@ -42,11 +42,8 @@ def model_of(tied="all", rows=275, seed=0, **sizes):
 
 def write_initial(folder, pair, **sizes):
     """A model directory whose every weight has a value of its own."""
-    directory = ModelDirectory(folder)
-    model = model_of(**sizes)
-    randomize(model, 3)
-    directory.write_metadata(model, pair, "", "")
-    save_weights(model, directory.checkpoints, 7)
+    model = randomize(model_of(**sizes), 3)
+    written(folder, model, pair, step=7)
     return model
 
 

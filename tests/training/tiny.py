@@ -35,11 +35,15 @@ def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0, *
 
 def tiny_directory(folder):
     """A model directory, as an import writes it."""
-    directory = ModelDirectory(folder / "model")
-    model = tiny_model(d_model=8)
     subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
-    directory.write_metadata(model, subwords, "a = 1\n", "")
-    save_weights(model, directory.checkpoints, 5)
+    return written(folder / "model", tiny_model(d_model=8), subwords, "a = 1\n")
+
+
+def written(path, model, subwords, config="", operative="", step=5):
+    """A model directory with one checkpoint."""
+    directory = ModelDirectory(path)
+    directory.write_metadata(model, subwords, config, operative)
+    save_weights(model, directory.checkpoints, step)
     return directory
 
 

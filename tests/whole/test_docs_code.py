@@ -6,12 +6,11 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.processes import CHECKOUT, output_of
+from tests.training.tiny import written
 
 DOCS = CHECKOUT / "docs"
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -27,11 +26,9 @@ PAGES = {
 @pytest.fixture
 def workplace(tmp_path):
     """A folder with the model directory that the pages name."""
-    directory = ModelDirectory(tmp_path / "runs" / "quickstart" / "model")
     subwords = shared(SentencePieceModel(write_subwords(tmp_path / "subwords.model")))
-    model = random_model(subwords.target)
-    directory.write_metadata(model, subwords, "", "")
-    save_weights(model, directory.checkpoints, 5)
+    place = tmp_path / "runs" / "quickstart" / "model"
+    written(place, random_model(subwords.target), subwords)
     return tmp_path
 
 
