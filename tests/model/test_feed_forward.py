@@ -1,11 +1,6 @@
-import keras
 import numpy as np
-import pytest
 
-from t2t_repro.errors import UserError
 from t2t_repro.model.feed_forward import FeedForward
-from t2t_repro.model.settings import LayerConfig
-from t2t_repro.model.stack import check_names
 from tests.layer_test import run_layer_test
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
@@ -26,14 +21,3 @@ def test_dropout_acts_after_the_relu():
 
 def test_feed_forward_as_a_layer():
     run_layer_test(FeedForward, {"d_ff": 7}, (X,), X.shape, 4 * 7 + 7 + 7 * 4 + 4)
-
-
-@keras.saving.register_keras_serializable(package="test_feed_forward")
-def squared_relu(x):
-    return keras.ops.square(keras.ops.relu(x))
-
-
-@pytest.mark.parametrize("name", ["relo", "test_feed_forward>nothing", "", "t2t_repro>Dense"])
-def test_no_activation(name):
-    with pytest.raises(UserError, match=r"LayerConfig\.activation"):
-        check_names(LayerConfig(activation=name))

@@ -54,10 +54,17 @@ def test_your_own_norm_normalizes_packed_vectors_too():
     assert isinstance(again.norm, Doubling)
 
 
-@pytest.mark.parametrize("name", ["layernorm", "test_sublayer>nothing", "TFSMLayer"])
-def test_no_norm(name):
-    with pytest.raises(UserError, match=r"LayerConfig\.norm"):
-        check_names(LayerConfig(norm=name))
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [
+        ("norm", ["layernorm", "test_sublayer>nothing", "TFSMLayer"]),
+        ("activation", ["relo", "test_sublayer>nothing", "", "t2t_repro>Dense"]),
+    ],
+)
+def test_no_norm_and_no_activation(field, names):
+    for name in names:
+        with pytest.raises(UserError, match=rf"LayerConfig\.{field}\b"):
+            check_names(LayerConfig(**{field: name}))
 
 
 @pytest.mark.parametrize("norm", ["LayerNorm", "RMSNormalization"])
