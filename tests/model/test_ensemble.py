@@ -66,12 +66,6 @@ def test_the_mean_is_of_float32_whatever_the_models_compute_in():
     np.testing.assert_allclose(tf.reduce_sum(tf.exp(log_p), axis=-1), 1, rtol=1e-6)
 
 
-def test_what_a_translator_needs_to_know():
-    models = two_models()
-    assert Ensemble(models, mean_probability).longest == 9
-    assert Ensemble(models[1:], mean_probability).longest is None
-
-
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
     return shared(
