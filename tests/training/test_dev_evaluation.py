@@ -13,7 +13,6 @@ from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import bleu, ter
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.dev_evaluation import DevEvaluation
@@ -29,8 +28,7 @@ TARGET = ["bird red the", "tree a", "tree a sees bird the"]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    SubwordTraining(vocab_size=280).train(SOURCE * 9, folder / "subwords.model")
-    subwords = SentencePieceModel(folder / "subwords.model")
+    subwords = SubwordTraining(vocab_size=280).train(SOURCE * 9, folder / "subwords.model")
     pairs = zip(subwords.encode(SOURCE), subwords.encode(TARGET), strict=True)
     store = write_token_store(folder / "dev", pairs, vocab_size=subwords.size)
     return SimpleNamespace(
@@ -119,15 +117,21 @@ def test_every_corpus_of_a_mixture_is_scored_by_itself_too(evaluation, data, mix
     assert few.samples.splitlines() == lines[:4]
 
 
-@pytest.mark.parametrize("count", [1, 5])
-def test_a_preview_translates_three_sentences_and_has_the_nll_of_all(evaluation, data, count):
-    twice = SimpleNamespace(**vars(data) | {"text": lambda split: (SOURCE * 2, TARGET * 2)})
+def shared_out(evaluation, data, count, **options):
+    """The evaluations of so many workers, and their shares, as they are sent to each other."""
     workers: list[Any] = [
         SimpleNamespace(index=i, count=count, is_chief=i == 0) for i in range(count)
     ]
-    evaluations = [evaluation(twice, one) for one in workers]
-    shares = [json.loads(json.dumps(one.share(preview=True))) for one in evaluations]
+    evaluations = [evaluation(data, one) for one in workers]
+    shares = [json.loads(json.dumps(one.share(**options))) for one in evaluations]
     assert sorted(line for share in shares for line in share[0]) == sorted(SOURCE)
+    return evaluations, shares
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_preview_translates_three_sentences_and_has_the_nll_of_all(evaluation, data, count):
+    twice = SimpleNamespace(**vars(data) | {"text": lambda split: (SOURCE * 2, TARGET * 2)})
+    evaluations, shares = shared_out(evaluation, twice, count, preview=True)
     preview = evaluations[0].scores(shares)
     assert preview.nll == pytest.approx(scores(evaluation()).nll, rel=1e-6)
     assert preview.metric == "BLEU of 3 sentences"
@@ -139,14 +143,8 @@ def test_a_preview_translates_three_sentences_and_has_the_nll_of_all(evaluation,
 
 def test_workers_that_share_the_dev_set_have_the_scores_of_one(evaluation, mixed):
     """Even more of them than sentences."""
-    count = len(SOURCE) + 1
     expected = scores(evaluation(mixed))
-    workers: list[Any] = [
-        SimpleNamespace(index=i, count=count, is_chief=i == 0) for i in range(count)
-    ]
-    evaluations = [evaluation(mixed, one) for one in workers]
-    shares = [json.loads(json.dumps(one.share())) for one in evaluations]
-    assert sorted(line for share in shares for line in share[0]) == sorted(SOURCE)
+    evaluations, shares = shared_out(evaluation, mixed, count=len(SOURCE) + 1)
     for one in evaluations:
         together = one.scores(shares)
         assert together.nll == pytest.approx(expected.nll, rel=1e-6)
