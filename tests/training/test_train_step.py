@@ -132,22 +132,27 @@ def test_a_shape_that_does_not_fit_is_named(monkeypatch):
 # The report, and clipping
 
 
+def of_the_whole_batch(model, batch, cross_entropy):
+    """The sums of all micro-batches together, and the gradients of their mean loss."""
+    source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
+    with tf.GradientTape() as tape:
+        sums = model.loss_sums(source, target, cross_entropy)
+        loss = sums.loss / sums.tokens
+    weights = [weight.value for weight in model.trainable_variables]
+    return sums, [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
+
+
 def test_the_report_is_global_and_clipping_acts_on_the_sum():
     settings = {"micro_batches": 2, "loss": CrossEntropy(0.2)}
     batch = list(global_batches(2, 2))[1]
-    source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
-    model = tiny_model()
-    with tf.GradientTape() as tape:
-        sums = model.loss_sums(source, target, CrossEntropy(0.2))
-        loss = sums.loss / sums.tokens
-    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
+    sums, gradients = of_the_whole_batch(tiny_model(), batch, CrossEntropy(0.2))
     norm = float(tf.linalg.global_norm(gradients))
 
     clipping = functools.partial(keras.optimizers.SGD, 1.0, global_clipnorm=norm / 3)
     step = tiny_step(2, optimizer=clipping, **settings)
     before = copies(step.model)
     result = step(0, *batch)
-    assert float(result.loss) == pytest.approx(float(loss), rel=1e-5)
+    assert float(result.loss) == pytest.approx(float(sums.loss / sums.tokens), rel=1e-5)
     assert float(result.nll) == pytest.approx(float(sums.nll / sums.tokens), rel=1e-5)
     assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-4)
     assert float(result.usable) == 1.0
@@ -169,12 +174,7 @@ def test_any_optimizer_is_keras_s_own_on_the_whole_batch(make):
     optimizer = make()
     optimizer.build(model.trainable_variables)
     for number, batch in enumerate(global_batches(3, 2)):
-        source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
-        with tf.GradientTape() as tape:
-            sums = model.loss_sums(source, target, CrossEntropy())
-            loss = sums.loss / sums.tokens
-        weights = [weight.value for weight in model.trainable_variables]
-        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
+        _, gradients = of_the_whole_batch(model, batch, CrossEntropy())
         optimizer.apply(gradients, model.trainable_variables)
         step(number, *batch)
     assert_close(copies(step.model), copies(model), atol=1e-4)
