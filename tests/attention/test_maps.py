@@ -9,16 +9,14 @@ from t2t_repro.model import attention
 from t2t_repro.model.attention import attention_weights
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
 from tests import reference
 from tests.layer_test import randomize
+from tests.model.test_transformer import SOURCE, TARGET, VOCAB
 
-VOCAB, HEADS = 13, 2
+HEADS = 2
 LAYERS = {"encoder": 3, "decoder": 2, "cross": 2}
-SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]], np.int32)
-TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
 
 
 def small_model(vocab=VOCAB, neighbourhood=None, dtype="float32", **options):
@@ -75,8 +73,8 @@ def test_half_precision_gives_the_same_map_in_float32():
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
     path = tmp_path_factory.mktemp("subwords") / "subwords.model"
-    SubwordTraining(vocab_size=290).train(["the red bird sees a tree"] * 9, path)
-    return shared(SentencePieceModel(path))
+    text = ["the red bird sees a tree"] * 9
+    return shared(SubwordTraining(vocab_size=290).train(text, path))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import shutil
 import pytest
 
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.checkpoints import Checkpoints
@@ -19,9 +18,10 @@ from tests.training.tiny import copies, tiny_model, untraced
 def subwords(tmp_path_factory):
     """Two vocabularies, each shared by source and target."""
     folder = tmp_path_factory.mktemp("subwords")
-    for name, sentence in (("one", "a man on a bench"), ("two", "zwei Frauen mit Hut")):
-        SubwordTraining(vocab_size=275).train([sentence] * 20, folder / name)
-    return shared(SentencePieceModel(folder / "one")), shared(SentencePieceModel(folder / "two"))
+    return [
+        shared(SubwordTraining(vocab_size=275).train([sentence] * 20, folder / name))
+        for name, sentence in (("one", "a man on a bench"), ("two", "zwei Frauen mit Hut"))
+    ]
 
 
 @pytest.fixture(scope="package")

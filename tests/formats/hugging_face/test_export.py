@@ -21,7 +21,6 @@ from t2t_repro.formats.hugging_face.model import read_config, read_hugging_face
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.characters import visible
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import PAD_ID
@@ -173,8 +172,8 @@ def test_vectors_that_vary_little_are_normalised_as_ours_are(subwords, tmp_path)
 
 
 def test_two_vocabularies(subwords, tmp_path):
-    SubwordTraining(vocab_size=280).train(["ein roter vogel", "die wolke"] * 9, tmp_path / "b")
-    target = SentencePieceModel(tmp_path / "b")
+    text = ["ein roter vogel", "die wolke"] * 9
+    target = SubwordTraining(vocab_size=280).train(text, tmp_path / "b")
     sizes = {"tied_embeddings": "target_softmax", "source_vocab_size": subwords.size}
     model = model_of(target.size, config=LayerConfig(16, 16, 2), **sizes)
     translator = Translator([model], SubwordPair(subwords, target))

@@ -17,7 +17,6 @@ from t2t_repro.formats.imported import model_files, write_imported
 from t2t_repro.formats.marian import read_marian
 from t2t_repro.formats.marian_binary import OPTIONS, read_binary, write_shortlist
 from t2t_repro.formats.marian_export import write_marian_model
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
@@ -34,8 +33,7 @@ def student(request, subwords, tmp_path_factory):
     pair, sizes = shared(subwords), {}
     if request.param == "a table a side":
         path = tmp_path_factory.mktemp("source") / "source.model"
-        SubwordTraining(vocab_size=290).train(TEXT, path)
-        pair = SubwordPair(SentencePieceModel(path), subwords)
+        pair = SubwordPair(SubwordTraining(vocab_size=290).train(TEXT, path), subwords)
         sizes = {"source_vocab_size": pair.source.size, "tied_embeddings": "target_softmax"}
     more = {"positional_encoding": "concatenated", "logits_bias": True, "num_decoder_layers": 2}
     model = random_model(subwords, layer=LAYER, rows=0, **more, **sizes)
