@@ -131,10 +131,7 @@ def test_untied_is_tied_where_the_tables_are_the_same():
     for table in tables:
         table.assign(tied.embedding.table)
     np.testing.assert_array_equal(untied((SOURCE, TARGET)), tied((SOURCE, TARGET)))
-    found = [
-        gradients(tied, [tied.embedding.table]),
-        gradients(untied, tables),
-    ]
+    found = [gradients(tied, [tied.embedding.table]), gradients(untied, tables)]
     np.testing.assert_allclose(found[0][0], sum(found[1]), atol=1e-5)
     assert all(np.abs(gradient).max() > 1e-3 for gradient in found[1])
 
@@ -272,11 +269,9 @@ def test_xla_is_eager_forward_and_backward(variant):
 def test_bindings_make_a_model_of_the_same_sizes(variant):
     config = small_config(variant)
     model, text = Transformer(**config), gin_bindings(Transformer(**config))
-    gin.clear_config()
     gin.parse_config(text)
     rows = {name: rows for name, rows in config.items() if name.endswith("vocab_size")}
     again = Transformer(**vars(TransformerSettings(**rows)))
-    gin.clear_config()
     assert {**again.get_config(), "name": ""} == {**model.get_config(), "name": ""}
     assert "vocab_size" not in text
 

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 
-import gin
 import pytest
 
 from t2t_repro.data.cleaning import Cleaning
@@ -112,4 +111,3 @@ def test_gin_binds_it_as_its_docstring_says():
     assert len(example) == 4
     configure(None, [*example, "prepare.corpus = @TreebankCorpus()"])
     assert TreebankCorpus().splits == ("train", "dev", "test")  # type: ignore[call-arg]
-    gin.clear_config()
