@@ -54,10 +54,7 @@ def test_blocks_are_read_a_few_ahead_only():
 
 @pytest.mark.parametrize(
     ("function", "error"),
-    [
-        (refuse_seven, UserError("seven")),
-        (die_at_seven, UserError(r"prepare\.workers")),
-    ],
+    [(refuse_seven, UserError("seven")), (die_at_seven, UserError(r"prepare\.workers"))],
 )
 def test_errors_of_a_worker_reach_the_caller(function, error):
     with pytest.raises(type(error), match=str(error)):

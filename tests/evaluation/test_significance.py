@@ -10,13 +10,7 @@ import pytest
 
 from t2t_repro.evaluation.paper_bleu import paper_bleu
 from t2t_repro.evaluation.scores import Score, bleu, exact_match, ter
-from t2t_repro.evaluation.significance import (
-    Estimate,
-    System,
-    as_json,
-    as_markdown,
-    compare,
-)  # fmt: skip
+from t2t_repro.evaluation.significance import Estimate, System, as_json, as_markdown, compare
 
 TEXT = "ein Hund läuft im Park . und die Katze schläft auf dem Sofa , weil es regnet"
 WORDS = TEXT.split()
@@ -63,10 +57,7 @@ def compared(texts, metric, *options):
 
 @pytest.mark.parametrize(
     ("flag", "test", "given"),
-    [
-        ("--paired-ar", "randomisation", {}),
-        ("--paired-bs", "bootstrap", {"SACREBLEU_SEED": "7"}),
-    ],
+    [("--paired-ar", "randomisation", {}), ("--paired-bs", "bootstrap", {"SACREBLEU_SEED": "7"})],
 )
 def test_paired_tests_are_sacrebleu_s_to_the_last_digit(
     texts, folder, flag, test, given, monkeypatch
@@ -162,9 +153,8 @@ def test_a_system_that_does_as_the_baseline_does_has_p_1(texts):
 
 def test_json_is_unrounded():
     baseline, model = json.loads("".join(as_json(TABLE, has_baseline=True)))
-    assert (baseline["system"], baseline["is_baseline"], model["is_baseline"]) == (
-        "a|b", True, False,
-    )  # fmt: skip
+    assert [one["is_baseline"] for one in (baseline, model)] == [True, False]
+    assert baseline["system"] == "a|b"
     assert "perplexity" not in baseline
     assert model["perplexity"] == 3.5
     figures = {"mean": 40.0, "half_width": 2.0, "p_value": 0.05}
