@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS
-from t2t_repro.text.training import ExistingSubwords
+from t2t_repro.text.subword_model import SHARED_SUBWORDS, SOURCE_SUBWORDS, TARGET_SUBWORDS
+from t2t_repro.text.training import ExistingSubwords, SubwordRecipes, SubwordTraining
 from tests.text.test_t2t import VOCABULARY, write
 
 
@@ -55,3 +55,19 @@ def test_t2t_s_vocabulary_is_taken_but_has_no_room_for_symbols(tmp_path):
     assert ExistingSubwords(str(tmp_path)).pieces() == VOCABULARY
     with pytest.raises(UserError, match="<2de>"):
         _ = ExistingSubwords(str(tmp_path), symbols=["<2de>"]).content
+
+
+def test_sides_of_equal_pieces_have_the_same_ids(directory):
+    shared, learned = ExistingSubwords(directory), SubwordTraining()
+    more = ExistingSubwords(directory, symbols=["<2de>"])
+    for source, target, differ in (
+        (shared, shared, False),
+        (shared, ExistingSubwords(directory), False),
+        (shared, more, True),
+        (shared, learned, True),
+        (learned, SubwordTraining(), True),
+    ):
+        assert SubwordRecipes(source, target).has_own_source_ids == differ
+    assert SubwordRecipes(shared, shared).files() == {SHARED_SUBWORDS: (shared, (0, 1))}
+    files = {SOURCE_SUBWORDS: (shared, (0,)), TARGET_SUBWORDS: (more, (1,))}
+    assert SubwordRecipes(shared, more).files() == files

@@ -64,6 +64,7 @@ def test_text_never_becomes_a_special_id_but_unk(tmp_path):
     pieces = ["<pad>", "</s>", "<unk>", "\u2581", "1", "2", ">></s><<"]
     path.write_bytes(MarianFile(train(["1 2 12 21"] * 9, 12), pieces, False).content())
     subwords = MarianSubwords(path)
+    assert subwords.sentencepiece() == subwords.content.model
     found = subwords.encode(["<pad>", "</s>", "1 <pad> 2 </s>", "<unk>", ">></s><< <pad>"])
     assert found[0] == found[1] == found[3] == [3, UNK_ID, EOS_ID]
     assert not {PAD_ID, EOS_ID} & {*chain.from_iterable(ids[:-1] for ids in found)}

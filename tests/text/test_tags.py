@@ -33,3 +33,19 @@ def test_a_wrong_or_missing_code_is_named_with_those_that_exist(pieces, line, na
     tags = {word.strip(",") for word in fault.split() if word[0] in "<>"}
     assert tags >= {*named}
     assert bool(tags) == bool(named)
+
+
+def test_each_of_ten_faults_is_logged_where_it_is_first(caplog):
+    tags = Tags([*SPECIAL, *MIXTURE])
+    tags.warn(["a", "b"], None)
+    for first in (5, 1):
+        tags.warn(["<2de> a", "a", *(f"<2x{n}>" for n in range(20))], first)
+    places = ["a text", *(f"line {number}" for number in range(7, 16))]
+    assert [message.split(":")[0] for message in caplog.messages] == places
+
+
+@pytest.mark.parametrize("count", [0, 60, 61])
+def test_the_first_sixty_languages_are_logged(count, caplog):
+    caplog.set_level("INFO", logger="absl")
+    Tags([*SPECIAL, *(f">>a{number}<<" for number in range(count))]).log()
+    assert (caplog.text.count(">>"), caplog.text.count("...")) == (min(count, 60), count > 60)

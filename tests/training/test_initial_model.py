@@ -9,12 +9,10 @@ from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.records import weights_hash
 from t2t_repro.runs.weights import name_of, named_values
-from t2t_repro.text.subword_model import SubwordPair, matching_ids, shared
-from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.fine_tuning import InitialModel
 from tests.layer_test import randomize
-from tests.text.test_t2t import VOCABULARY, write
 from tests.training.tiny import written
 
 CONFIG = LayerConfig(d_model=4, d_ff=4, num_heads=2)
@@ -114,15 +112,3 @@ def test_dropout_rates_and_precision_may_differ(subwords, tmp_path):
     ours = model_of(dtype="mixed_bfloat16", config={"dropout": 0.3, "relu_dropout": 0.1})
     InitialModel(tmp_path).check_fits(ours)
     InitialModel(tmp_path).give(ours, shared(subwords["one"]))
-
-
-def test_subwords_of_tensor2tensor_and_sentencepiece_match(subwords, tmp_path):
-    """PAD and EOS, which have other names there, are the same; an empty line is not a subword."""
-    t2t = T2TSubwords(write(tmp_path / "vocab", [*VOCABULARY[:20], "", *VOCABULARY[20:]]))
-    longer = T2TSubwords(write(tmp_path / "longer", [*VOCABULARY, "wombat_"]))
-    ids = matching_ids(longer, t2t)
-    assert [*ids[:20], *ids[20:-1] - 1] == [*range(len(VOCABULARY))]
-    assert ids[-1] == -1
-    assert matching_ids(t2t, longer)[20] == -1
-    across = matching_ids(subwords["one"], t2t)
-    assert across[:2].tolist() == [0, 1]
