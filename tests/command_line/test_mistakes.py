@@ -14,19 +14,16 @@ from tests.decoding.random_translator import random_model, write_subwords
 MODEL = "--model_dir=model"
 GIN = "--gin_file=gin/mine.gin"
 EARLY = {
-    "missing flag": ("translate", [], "--model_dir"),
+    "missing flag": ("score", ["--log_format", "short"], "--model_dir is missing"),
+    "missing model": ("translate", [], "--model_dir"),
     "unknown flag": ("translate", [MODEL, "--beam=3"], "beam"),
     "no flag": ("translate", ["model_dir=model"], "'model_dir=model'"),
-    "no flag after some": ("translate", ["--input", "one", "--scores", "model"], "'model'"),
+    "no flag after some": ("score", ["--source", "one", "--tokens", "model"], "'model'"),
     "no flag of a command": ("__main__", ["import-t2t", "one"], "'one'"),
     "no command": ("__main__", ["trian", MODEL], "'trian'"),
     "flag twice": ("translate", [MODEL, "--model_dir=x"], "--model_dir is given as model and as"),
     "own input": ("translate", [MODEL, "--input=one", "--output=link"], "--input too"),
-    "one file twice": (
-        "evaluate",
-        [MODEL, "--source=one", "--reference=one", "--output=one"],
-        "--output=one is the file of --",
-    ),
+    "no place": ("evaluate", [MODEL, "--output=nowhere/x"], "--output=nowhere/x"),
     "no model": ("translate", ["--model_dir=nowhere"], "nowhere"),
     "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
     "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),
@@ -49,6 +46,7 @@ EARLY = {
     "no server": ("client", ["--server=127.0.0.1:1"], "--server=127.0.0.1:1"),
     "port in use": ("serve", [MODEL, "--rest_port={port}"], "--rest_port={port}"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
+    "no experiment": ("trainer", [], "--gin_file is missing"),
     "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
     "of a library's": ("trainer", [GIN, "--gin_param=bleu.tokenise = 'zh'"], "tokenize"),
     "unaligned text": ("trainer", [GIN], "two has 2 lines"),
