@@ -8,15 +8,7 @@ import pytest
 
 from t2t_repro import progress
 from t2t_repro.command_line import text_lines
-from t2t_repro.command_line.text_lines import (
-    check_output,
-    converse,
-    count_lines,
-    read_blocks,
-    read_input,
-    work_in_blocks,
-    written,
-)
+from t2t_repro.command_line.text_lines import converse, count_lines, read_blocks, work_in_blocks
 from t2t_repro.data.line_files import COMPRESSED
 from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError
@@ -183,45 +175,40 @@ def test_the_progress_counts_within_a_block(folder, monkeypatch, caplog, output)
 
 
 @pytest.mark.parametrize(
-    ("output", "others", "named"),
+    ("given", "refusal"),
     [
-        (None, {"input": "in"}, None),
-        ("-", {"input": "-"}, None),
-        ("new", {"input": None}, None),
-        ("other", {"input": "in"}, None),
-        ("in", {"input": "other", "reference": ["x", "in"]}, "of --reference too"),
-        ("link", {"input": "in"}, "of --input too"),
-        ("new", {"alignments": "new"}, "of --alignments too"),
-        (".", {}, "--output=.: expected a file"),
-        ("nowhere/new", {}, "--output=nowhere/new: expected a file"),
+        ({"output": None, "input": "in"}, None),
+        ({"output": "-", "input": "-"}, None),
+        ({"output": "new", "input": None}, None),
+        ({"output": "other", "input": "in"}, None),
+        ({"output": "in", "input": "other", "reference": ["x", "in"]}, "of --reference too"),
+        ({"output": "link", "input": "in"}, "of --input too"),
+        ({"output": "new", "alignments": "new"}, "of --alignments too"),
+        ({"output": "."}, "--output=.: expected a file"),
+        ({"output": "nowhere/new"}, "--output=nowhere/new: expected a file"),
+        ({"alignments": "-"}, "--alignments=-: expected a file"),
     ],
 )
-def test_an_output_is_a_file_of_its_own(folder, give, output, others, named):
+def test_an_output_is_a_file_of_its_own(folder, give, given, refusal):
     (folder / "other").touch()
     (folder / "link").hardlink_to(folder / "in")
-    give(output=output, **others)
-    with pytest.raises(UserError, match=named) if named else nullcontext():
-        check_output()
-
-
-def test_alignments_are_not_written_to_standard_output(give):
-    give(alignments="-")
-    with pytest.raises(UserError, match="--alignments=-: expected a file"):
-        check_output("alignments")
+    give(**given)
+    with pytest.raises(UserError, match=refusal) if refusal else nullcontext():
+        text_lines.check_output(next(iter(given)))
 
 
 def test_one_input_is_standard_input(folder, give):
     give(input="-", prefix="in", output="-")
-    assert read_input("in") == [line.removesuffix("\r") for line in LINES]
+    assert text_lines.read_input("in") == [line.removesuffix("\r") for line in LINES]
     give(input=None, prefix="-")
     with pytest.raises(UserError, match="--input and --prefix are standard input"):
-        read_input(None)
+        text_lines.read_input(None)
 
 
 def test_a_score_stands_between_its_line_s_number_and_its_text():
     found = [Translation("a\nb", -1.5), Translation("c", -2.0, finished=False)]
-    assert [*written(3, found, False)] == ["a b", "c"]
-    assert [*written(3, found, True)] == ["3\t-1.5000\ta b", "3\t-2.0000\tc\tunfinished"]
+    assert [*text_lines.written(3, found, False)] == ["a b", "c"]
+    assert [*text_lines.written(3, found, True)] == ["3\t-1.5000\ta b", "3\t-2.0000\tc\tunfinished"]
 
 
 def test_the_prompt_translates_line_by_line(monkeypatch, capsys):
