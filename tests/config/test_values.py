@@ -1,13 +1,13 @@
 """An annotation says which values there are: the same of a call as of a binding."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 
-from t2t_repro.config.values import Count, Positive, Range, Rate, fits, validated
+from t2t_repro.config.values import Count, Positive, Range, Rate, fits, texts, validated
 from t2t_repro.data.batch_shapes import BatchSettings
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.errors import UserError
@@ -35,6 +35,7 @@ class Square:
         (float, [1, 1.5, NAN], [True, "1"]),
         (Literal["post", 1], ["post", 1], ["pre", 1.0, True, None]),
         (Sequence[str], [[], ["a"], ("a", "b")], ["a", [1], None, 1]),
+        (Mapping[str, int], [{}, {"a": 1}], [["a"], {1: 1}, {"a": "b"}, None]),
         (Callable[[], int], [len], [1, "len", None]),
         (Shape, [Square()], [1, "a", None, Path(), Square, [Square()]]),
         (Cleaning, [Cleaning()], [1, "a", None, Cleaning]),
@@ -61,6 +62,13 @@ def test_a_call_s_values_are_checked():
         draw(Square(), 0)
     with pytest.raises(TypeError, match="missing a required argument: 'shape'"):
         draw()  # type: ignore[call-arg]
+
+
+def test_texts_are_an_iterable_of_texts():
+    assert texts("lines", iter("ab")) == ["a", "b"]
+    for wrong in ("a", b"a", 5, ["a", None], [b"a"]):
+        with pytest.raises(UserError, match=r"lines.* is .*, expected a"):
+            texts("lines", wrong)
 
 
 def test_a_class_that_is_checked_stays_itself():

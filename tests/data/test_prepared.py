@@ -12,7 +12,7 @@ from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import Mixture, TextFilesCorpus
 from t2t_repro.data.preparation import Preparation
-from t2t_repro.data.prepared import PreparedData
+from t2t_repro.data.prepared import open_data
 from t2t_repro.data.stages import prepare
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import SubwordTraining
@@ -139,4 +139,4 @@ def test_a_damaged_file_is_named(copied, name, how):
     if how == "cut":
         path.write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match=f"{name} .*copy .* again, or delete it"):
-        PreparedData(copied)
+        open_data(copied.parent)

@@ -13,22 +13,9 @@ from tests.layer_test import randomize
 
 TEXT = ["the red bird sees a tree", "a blue house", "the river, the stone and the cloud"] * 9
 ODD_LINES = [
-    "the red bird",
-    "",
-    "   ",
-    "\u2028",
-    "\t\r",
-    "a",
-    "a tree\u2028a house",
-    "the\tred\tbird",
-    "🙂👩‍👩‍👧",
-    "𒀀𒀁 Ω",
-    "\u200b",
-    "\ufeff",
-    "word " * 2000,
-    "x" * 10_000,
-    "a ⁇ \u2581 b",
-    "the red bird",
+    *("the red bird", "", "   ", "\u2028", "\t\r", "a", "a tree\u2028a house", "the\tred\tbird"),
+    *("🙂👩‍👩‍👧", "𒀀𒀁 Ω", "\u200b", "\ufeff"),
+    *("word " * 2000, "x" * 10_000, "a ⁇ \u2581 b", "the red bird"),
 ]
 
 

@@ -1,5 +1,7 @@
 """Batches that fit, as many for every worker, within the memory."""
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,6 +59,20 @@ def test_free_memory_is_that_of_the_machine_or_of_its_container(monkeypatch, tmp
     for limit, available in (("max", 7168), ("6000", 1340), ("60000", 7168)):
         (tmp_path / "memory.max").write_text(f"{limit}\n")
         assert batch_plan.available_memory() == available
+    (tmp_path / "meminfo").unlink()
+    (tmp_path / "memory.max").unlink()
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert batch_plan.available_memory() == whole
+
+
+@pytest.mark.parametrize(("has_gpu", "cores"), [(False, [1]), (True, [])])
+def test_an_operation_has_one_core_where_there_is_no_gpu(has_gpu, cores, monkeypatch):
+    received: list[int] = []
+    threads = "tensorflow.config.threading.set_intra_op_parallelism_threads"
+    monkeypatch.setattr(threads, received.append)
+    monkeypatch.setattr(batch_plan, "_has_gpu", lambda: has_gpu)
+    batch_plan.one_core_a_batch()
+    assert received == cores
 
 
 def test_a_sentence_has_bounded_memory(with_memory):

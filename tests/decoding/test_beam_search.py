@@ -94,14 +94,7 @@ def search(
 
 
 def plain_search(
-    table,
-    limit,
-    beam_size,
-    alpha,
-    n_best,
-    early_stop=True,
-    beginning=(),
-    first=PAD_ID,
+    table, limit, beam_size, alpha, n_best, early_stop=True, beginning=(), first=PAD_ID
 ):
     """Beam search as one would explain it, for one row: [(score, ids), ...], best first."""
     vocab = table.shape[-1]

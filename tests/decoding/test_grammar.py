@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t_repro.decoding.grammar import GrammaticalModel, TreeGrammar
 from t2t_repro.decoding.search import DecodingConstraints
-from t2t_repro.decoding.settings import BeamSearch, MarianSearch, Sampling
+from t2t_repro.decoding.settings import BeamSearch, MarianSearch, Sampling, tree_grammar
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.trees import delinearise
 from t2t_repro.text.sentencepiece import SentencePieceModel, WordMarks
@@ -34,7 +34,7 @@ class Words(SentencePieceModel):
         return self._pieces
 
 
-GRAMMAR = TreeGrammar(SubwordPair(Words(OF_SOURCE), Words(PIECES)), {}, "")
+GRAMMAR = tree_grammar(SubwordPair(Words(OF_SOURCE), Words(PIECES)))
 
 
 def text_of(ids):

@@ -38,10 +38,7 @@ class Decoder:
         # The original counts the padding of the batch: S + extra.
         limit = source.shape[1] + extra
         graph = self.graph.get_concrete_function(
-            tf.TensorSpec([None, None], tf.int32),
-            tf.TensorSpec([], tf.int32),
-            search,
-            n_best,
+            tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32), search, n_best
         )
         return graph(tf.constant(source), tf.constant(limit))
 

@@ -74,6 +74,13 @@ def test_a_sentence_has_the_ids_of_its_words_and_those_of_all(model, lists):
     ids, left = narrowed(tf.constant(allowed))
     assert {*ids.numpy()} == {PAD_ID, *np.nonzero(allowed.any(axis=0))[0]}
     np.testing.assert_array_equal(left, allowed[:, ids])
+    # LiteRT's ids are found without TensorFlow.
+    never = np.isin(np.arange(model.vocab_size), [PAD_ID, 8])
+    for row, its_ids in zip(allowed, source, strict=True):
+        (expected,) = np.nonzero(row)
+        assert lists.of_sentence(its_ids, never).tolist() == [PAD_ID, *expected]
+    few = ShortlistFile.of_lists([np.array([], int), np.array([5])], np.arange(8, 15))
+    assert few.of_sentence([EOS_ID], never & False).tolist() == [0, 1, 2, 5, *range(8, 15)]
 
 
 @pytest.fixture

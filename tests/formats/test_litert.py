@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_repro.decoding.litert import CONFIG, MODEL, LiteRTTranslator
 from t2t_repro.decoding.settings import (
@@ -26,7 +25,7 @@ from t2t_repro.decoding.settings import (
     Sampling,
     TranslatorSettings,
 )
-from t2t_repro.decoding.shortlist import LexicalShortlist, ShortlistFile, narrowed
+from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.formats.litert import write_litert_model
@@ -100,14 +99,6 @@ def directory(subwords, tmp_path_factory):
     path = tmp_path_factory.mktemp("int8") / "exported"
     write_litert_model(translator_of(subwords, "the paper's"), "int8", 24, path, one_line=False)
     return path
-
-
-def test_a_shortlist_s_ids_are_found_without_tensorflow():
-    lists, forbidden = lists_for(2000), (UNK_ID, 8)
-    never = np.isin(np.arange(2000), [0, 8])
-    for source in ([5, 9, 33, EOS_ID], [1200, EOS_ID], [EOS_ID]):
-        allowed = LexicalShortlist(lists, 2000, forbidden).allowed(tf.constant([source]))
-        assert lists.of_sentence(source, never).tolist() == narrowed(allowed)[0].numpy().tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)

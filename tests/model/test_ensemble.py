@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.settings import (
     BeamSearch,
     TranslatorSettings,
@@ -22,7 +21,6 @@ from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.model.test_step_decoder import BEAM, full_logits, steps_of
 from tests.model.test_transformer import SOURCE, small_config, small_model
-from tests.training.tiny import assert_same, copies, written
 
 
 def two_models():
@@ -108,13 +106,3 @@ def test_translations_have_the_score_that_all_models_give_them(subwords, combine
         assert float(found.scores[row, 0]) == pytest.approx(log_p / penalty, rel=1e-5)
     for model in models:
         assert (found_by([model], subwords)[1].ids.numpy() != found.ids.numpy()).any()
-
-
-def test_model_directories_are_loaded_as_an_ensemble(tmp_path, subwords):
-    models = models_of(subwords)
-    for name, model in zip("ab", models, strict=True):
-        written(tmp_path / name, model, subwords, "BeamSearch.beam_size = 2\n")
-    loaded = load_translator(tmp_path / "a", ensemble=[(tmp_path / "b", None)])
-    assert loaded.settings.search == BeamSearch(2)
-    for found, model in zip(loaded.models, models, strict=True):
-        assert_same(copies(found), copies(model))

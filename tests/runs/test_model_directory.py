@@ -108,3 +108,29 @@ def test_sizes_that_do_not_fit_the_checkpoint_are_one_line(copy, sizes):
 def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"run\[1\]"):
         ModelDirectory(tmp_path / "run[1]")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"vocab_size": 10**12},
+        {"num_layers": 10**9},
+        {"config": {"d_model": 10**9}},
+        {"config": {"unknown": 3}},
+        {"max_length": 10**7, "positional_encoding": "learned"},
+        {"dtype": {"module": "os", "class_name": "system", "config": {"name": "x"}}},
+    ],
+)
+def test_sizes_beyond_the_checkpoint_are_refused_before_the_model_is_built(copy, sizes):
+    saved = json.loads(copy.model_json.read_text())
+    copy.model_json.write_text(json.dumps(saved | sizes))
+    with pytest.raises(UserError, match=r"model\.json") as caught:
+        copy.load_model()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['{"vocab_size": 4', '{"no_size": 1}', "[" * 10**5])
+def test_a_damaged_model_json_is_refused(copy, text):
+    copy.model_json.write_text(text)
+    with pytest.raises(UserError, match=r"model\.json does not describe a Transformer"):
+        copy.new_model()

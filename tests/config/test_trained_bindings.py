@@ -1,14 +1,12 @@
-"""A model directory is data: nothing in it is executed, and it cannot claim more than it holds."""
+"""A run's configuration is data: nothing in it is executed, and what decoding needs is read."""
 
-import json
 import os
-import shutil
 import sys
 
 import pytest
 
 from t2t_repro.config.gin_files import trained_bindings
-from t2t_repro.decoding.loading import load_translator, read_settings
+from t2t_repro.decoding.loading import read_settings
 from t2t_repro.decoding.settings import (
     BeamSearch,
     MarianSearch,
@@ -19,7 +17,6 @@ from t2t_repro.decoding.settings import (
 from t2t_repro.errors import UserError
 from t2t_repro.experiment import EVALUATION
 from t2t_repro.runs.model_directory import ModelDirectory
-from tests.training.tiny import tiny_directory
 
 SPY = """
 import gin
@@ -40,15 +37,9 @@ def spy_metric(translations, references, sources):
 """
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return tiny_directory(tmp_path_factory.mktemp("made"))
-
-
 @pytest.fixture
-def directory(made, tmp_path):
-    shutil.copytree(made.path, tmp_path / "model")
-    return ModelDirectory(tmp_path / "model")
+def directory(tmp_path):
+    return ModelDirectory(tmp_path)
 
 
 @pytest.fixture
@@ -108,9 +99,10 @@ def test_what_is_not_data_is_refused_in_one_line(directory, spy, line):
 
 
 def test_a_configuration_as_large_as_a_disk_is_refused(directory):
+    directory.config_gin.touch()
     os.truncate(directory.config_gin, 10**12)
     with pytest.raises(UserError, match=r"config\.gin"):
-        load_translator(directory.path)
+        read_settings(directory)
 
 
 def test_a_module_that_the_user_names_is_used(directory, spy):
@@ -149,32 +141,3 @@ def test_a_binding_of_a_search_that_the_model_does_not_use_is_refused(directory)
         directory, config, "Translator.search = @BeamSearch()", "BeamSearch.beam_size = 1"
     )
     assert settings.search == BeamSearch(1)
-
-
-# Sizes
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        {"vocab_size": 10**12},
-        {"num_layers": 10**9},
-        {"config": {"d_model": 10**9}},
-        {"config": {"unknown": 3}},
-        {"max_length": 10**7, "positional_encoding": "learned"},
-        {"dtype": {"module": "os", "class_name": "system", "config": {"name": "x"}}},
-    ],
-)
-def test_sizes_beyond_the_checkpoint_are_refused_before_the_model_is_built(directory, sizes):
-    saved = json.loads(directory.model_json.read_text())
-    directory.model_json.write_text(json.dumps(saved | sizes))
-    with pytest.raises(UserError, match=r"model\.json") as caught:
-        directory.load_model()
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ['{"vocab_size": 4', '{"no_size": 1}', "[" * 10**5])
-def test_a_damaged_model_json_is_refused(directory, text):
-    directory.model_json.write_text(text)
-    with pytest.raises(UserError, match=r"model\.json does not describe a Transformer"):
-        directory.new_model()
