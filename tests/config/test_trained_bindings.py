@@ -38,11 +38,6 @@ def spy_metric(translations, references, sources):
 
 
 @pytest.fixture
-def directory(tmp_path):
-    return ModelDirectory(tmp_path)
-
-
-@pytest.fixture
 def spy(tmp_path, monkeypatch):
     """The folder of a module that leaves a file when it is imported, and one when it is called."""
     folder = tmp_path / "spy"
@@ -53,10 +48,10 @@ def spy(tmp_path, monkeypatch):
     sys.modules.pop("spy_parts", None)
 
 
-def load(directory, config, *params, imports=()):
+def load(folder, config, *params, imports=()):
     """Returns the settings of a translator, as `load_translator` finds them."""
-    directory.config_gin.write_text(config)
-    return read_settings(directory, params, imports, EVALUATION)
+    (folder / "config.gin").write_text(config)
+    return read_settings(ModelDirectory(folder), params, imports, EVALUATION)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +65,9 @@ def load(directory, config, *params, imports=()):
         "spy_parts.spy_search.width = 3",
     ],
 )
-def test_nothing_of_a_configuration_happens(directory, spy, line):
+def test_nothing_of_a_configuration_happens(tmp_path, spy, line):
     (spy / "other.gin").write_text("import spy_parts\nBeamSearch.beam_size = 7\n")
-    settings = load(directory, f"{line.format(spy=spy)}\nBeamSearch.beam_size = 2\n")
+    settings = load(tmp_path, f"{line.format(spy=spy)}\nBeamSearch.beam_size = 2\n")
     assert settings.search == BeamSearch(beam_size=2)
     assert "spy_parts" not in sys.modules
     assert sorted(path.name for path in spy.iterdir()) == ["other.gin", "spy_parts.py"]
@@ -91,53 +86,53 @@ def test_nothing_of_a_configuration_happens(directory, spy, line):
         "a = (1,",
     ],
 )
-def test_what_is_not_data_is_refused_in_one_line(directory, spy, line):
+def test_what_is_not_data_is_refused_in_one_line(tmp_path, spy, line):
     with pytest.raises(UserError) as caught:
-        load(directory, f"import spy_parts\n{line}\n")
+        load(tmp_path, f"import spy_parts\n{line}\n")
     assert "\n" not in str(caught.value).partition("\n  In call to")[0]
     assert not (spy / "imported").exists()
 
 
-def test_a_configuration_as_large_as_a_disk_is_refused(directory):
-    directory.config_gin.touch()
-    os.truncate(directory.config_gin, 10**12)
+def test_a_configuration_as_large_as_a_disk_is_refused(tmp_path):
+    (tmp_path / "config.gin").touch()
+    os.truncate(tmp_path / "config.gin", 10**12)
     with pytest.raises(UserError, match=r"config\.gin"):
-        read_settings(directory)
+        read_settings(ModelDirectory(tmp_path))
 
 
-def test_a_module_that_the_user_names_is_used(directory, spy):
+def test_a_module_that_the_user_names_is_used(tmp_path, spy):
     config = "import spy_parts\nTranslator.search = @spy_search()\nspy_search.width = 3\n"
     with pytest.raises(UserError, match="--import=spy_parts"):
-        load(directory, config)
-    settings = load(directory, config, imports=["spy_parts"])
+        load(tmp_path, config)
+    settings = load(tmp_path, config, imports=["spy_parts"])
     assert settings.search == Sampling(samples=3)
     # Nothing of it is needed if the user binds another search.
-    settings = load(directory, config, "Translator.search = @BeamSearch()")
+    settings = load(tmp_path, config, "Translator.search = @BeamSearch()")
     assert settings.search == BeamSearch()
 
 
-def test_literals_and_names_of_decoding_are_used(directory):
+def test_literals_and_names_of_decoding_are_used(tmp_path):
     config = (
         "Translator.search = @wide/BeamSearch()\nwide/BeamSearch.beam_size = %width\nwidth = 8\n"
         "BeamSearch.penalty = @power_penalty\nTranslator.choose = @MinimumBayesRisk()\n"
         "Pace.steps = 5\ntrain.seed = 3\n"
     )
-    settings = load(directory, config, "Translator.max_extra_length = 9")
+    settings = load(tmp_path, config, "Translator.max_extra_length = 9")
     assert settings.search == BeamSearch(beam_size=8, penalty=power_penalty)
     assert isinstance(settings.rerank, MinimumBayesRisk)
     assert settings.max_extra_length == 9
-    directory.config_gin.write_text("evaluate.metrics = [@bleu, @exact_match]\n")
+    (tmp_path / "config.gin").write_text("evaluate.metrics = [@bleu, @exact_match]\n")
     kept = ["evaluate.metrics = [@bleu, @exact_match]"]
-    assert trained_bindings(directory.config_gin, EVALUATION) == kept
+    assert trained_bindings(tmp_path / "config.gin", EVALUATION) == kept
 
 
-def test_a_binding_of_a_search_that_the_model_does_not_use_is_refused(directory):
+def test_a_binding_of_a_search_that_the_model_does_not_use_is_refused(tmp_path):
     config = "Translator.search = @MarianSearch()\nMarianSearch.beam_size = 6\n"
-    settings = load(directory, config, "MarianSearch.length_penalty = 0.6")
+    settings = load(tmp_path, config, "MarianSearch.length_penalty = 0.6")
     assert settings.search == MarianSearch(6, 0.6)
     with pytest.raises(UserError, match=r"binds BeamSearch\.beam_size"):
-        load(directory, config, "BeamSearch.beam_size = 1")
+        load(tmp_path, config, "BeamSearch.beam_size = 1")
     settings = load(
-        directory, config, "Translator.search = @BeamSearch()", "BeamSearch.beam_size = 1"
+        tmp_path, config, "Translator.search = @BeamSearch()", "BeamSearch.beam_size = 1"
     )
     assert settings.search == BeamSearch(1)

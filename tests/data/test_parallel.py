@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from t2t_repro.data.parallel import map_in_order
+from t2t_repro.data.parallel import map_in_order, usable_cores
 from t2t_repro.errors import UserError
 
 
@@ -31,6 +31,13 @@ def die_at_seven(number):
 
 def has_imported_tensorflow(number):
     return "tensorflow" in sys.modules
+
+
+@pytest.mark.parametrize("count", [3, None])
+def test_all_cores_are_usable_where_no_affinity_is_known(count, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    assert usable_cores() == (count or 1)
 
 
 def test_results_come_in_order_from_other_processes():
