@@ -11,6 +11,7 @@ from t2t_repro.errors import UserError
 
 # The lines of a cue without its number and times. One with a dash in front is another speaker's.
 _HEAD = r"\ufeff?[ \t]*\d+\s*\n.*-->|.*-->"
+_CJK = "[\u3001-\u30ff\u4e00-\u9fff！-～]"
 _SPEAKER = r"[ \t]*(?:<[^>]*>|\{\\[^}]*\}|[\u200e\u200f\u202a-\u202e])*(?:[-‐-—]|>>)"
 _SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_SPEAKER}|{_HEAD}).*\S)*")
 
@@ -26,7 +27,9 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
         raise UserError(f"{path} is WebVTT, or ends its lines with CR alone; {fix}.")
     newline = "\r\n" if "\r\n" in text else "\n"
     for speech in _SPEECH.finditer(text):
-        new = translate(" ".join(speech[0].split()))
+        # Chinese and Japanese have no blanks.
+        text = re.sub(rf"(?<={_CJK})\s*\n\s*(?={_CJK})", "", speech[0])
+        new = translate(" ".join(text.split()))
         # Players show 42 characters; tags are not divided.
         width = max(42, *map(len, speech[0].splitlines()))
         new = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), new)

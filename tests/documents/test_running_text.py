@@ -20,6 +20,8 @@ def test_each_speaker_of_a_cue_is_translated_and_wrapped(tmp_path, newline):
         f"{cue}- A éöää.\n<i>- A éöää?</i>\n{{\\an8}}- A éöää\n>> A éöää\n"
         " 2 \n00:01:00,000 --> 00:02:00,000\n42\n\n"
     )
+    text, expected = (f"{one}1\n0 --> 1\n日本\n語\n" for one in (text, expected))
+    expected = expected.replace("日本\n語", "日本語")
     before, after = (one.replace("\n", newline) for one in (text, expected))
     assert fill_all(fill_subtitles, before, tmp_path) == (after, 0)
 
