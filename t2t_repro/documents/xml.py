@@ -179,6 +179,7 @@ def _translated(source: str, translate: Translate) -> str:
     """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
     raw, text, place, depth, stays = dict[str, str](), "", 0, 0, False
     for tag in _TAG.finditer(source):
+        # An element that stays becomes one tag: it is 1 deep and more until its end.
         if not depth:
             text, place = text + unescape(source[place : tag.start()]), tag.start()
             stays = tag["kind"] in _CODES or not tag["name"] or not _may_change(tag)
