@@ -179,6 +179,19 @@ def test_equals_plain_search_in_a_batch_and_alone(monkeypatch, segment, beam_siz
             assert plain_search(*arguments, early_stop=False) == expected
 
 
+def enumerated(table, limit, alpha, beginning=()):
+    """Every translation with a beginning, best first: [(score, ids), ...]."""
+    vocab, ended, cut = table.shape[-1], [], []
+    texts = [beginning[:limit]]
+    for _ in range(limit + 1):
+        ended += [ids for ids in texts if ids and ids[-1] == EOS_ID]
+        alive = [ids for ids in texts if not ids or ids[-1] != EOS_ID]
+        cut += [ids for ids in alive if len(ids) == limit]
+        texts = [(*ids, id_) for ids in alive if len(ids) < limit for id_ in range(vocab)]
+    found = [(log_prob_of(table, ids) / ((5 + len(ids)) / 6) ** alpha, ids) for ids in ended]
+    return sorted(found or [(log_prob_of(table, ids), ids) for ids in cut], reverse=True)
+
+
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -188,17 +201,7 @@ def test_equals_plain_search_in_a_batch_and_alone(monkeypatch, segment, beam_siz
 def test_beam_of_all_prefixes_is_exhaustive_search(seed, vocab_and_limit, alpha):
     vocab, limit = vocab_and_limit
     tables = random_tables(seed, batch=1, vocab=vocab, depth=limit)
-
-    def all_finished(log_prob_before=0.0, ids=(), node=0):
-        for id_ in range(vocab) if len(ids) < limit else ():
-            total = log_prob_before + float(tables[0, node, id_])
-            if id_ == EOS_ID:
-                length = len(ids) + 1
-                yield total / ((5 + length) / 6) ** alpha, (*ids, id_)
-            else:
-                yield from all_finished(total, (*ids, id_), child(node, id_, vocab))
-
-    expected = sorted(all_finished(), reverse=True)
+    expected = enumerated(tables[0], limit, alpha)
     assert len(expected) == sum((vocab - 1) ** length for length in range(limit))
     beam_size = max((vocab - 1) ** limit, len(expected))
     result = search(tables[0], limit, beam_size, alpha, n_best=len(expected))
@@ -214,14 +217,9 @@ def test_eager_graph_and_xla_agree(monkeypatch):
     def run(tables, limits, max_steps):
         return search(tables, limits, beam_size, 0.6, n_best=beam_size, max_steps=max_steps)
 
-    dynamic = tf.function(
-        run,
-        input_signature=[
-            tf.TensorSpec([None, None, vocab]),
-            tf.TensorSpec([None], tf.int32),
-            tf.TensorSpec([], tf.int32),
-        ],
-    )
+    ints, number = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)
+    signature = [tf.TensorSpec([None, None, vocab]), ints, number]
+    dynamic = tf.function(run, input_signature=signature)
     xla = tf.function(lambda tables, limits: run(tables, limits, steps), jit_compile=True)
 
     eager = run(tables, limits, steps)
@@ -248,19 +246,6 @@ def test_sentences_that_are_done_leave_the_batch(monkeypatch):
 
 
 BEGINNINGS = [(), (3,), (2, 3), (2, 2, 2), (2, 3, 2, 3), (3, 3, 3, 3, 3), (2, EOS_ID)]
-
-
-def enumerated(table, limit, alpha, beginning):
-    """Every translation with a beginning, best first: [(score, ids), ...]."""
-    vocab, ended, cut = table.shape[-1], [], []
-    texts = [beginning[:limit]]
-    for _ in range(limit + 1):
-        ended += [ids for ids in texts if ids and ids[-1] == EOS_ID]
-        alive = [ids for ids in texts if not ids or ids[-1] != EOS_ID]
-        cut += [ids for ids in alive if len(ids) == limit]
-        texts = [(*ids, id_) for ids in alive if len(ids) < limit for id_ in range(vocab)]
-    found = [(log_prob_of(table, ids) / ((5 + len(ids)) / 6) ** alpha, ids) for ids in ended]
-    return sorted(found or [(log_prob_of(table, ids), ids) for ids in cut], reverse=True)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
