@@ -132,21 +132,10 @@ def test_terms_are_read_from_lines_with_tabs_and_from_csv(make, terms, text):
     assert "lue river" in found[0][0].text
 
 
-NO_TERMS = [
-    "",
-    "a",
-    "a\t",
-    "\tx",
-    "a\tx\n\na\n",
-    CSV[:28],
-    CSV + ',"a',
-    "a\t" + "x " * 21,
-    "a\tq",
-    "q\tx",
-]
+BAD_LINES = ["", "a", "a\t", "\tx", "a\tx\n\na\n", "a\t" + "x " * 21, "a\tq", "q\tx"]
 
 
-@pytest.mark.parametrize("text", NO_TERMS)
+@pytest.mark.parametrize("text", [*BAD_LINES, CSV[:28], CSV + ',"a'])
 def test_what_is_no_term_is_a_mistake(terms, text):
     with pytest.raises(UserError, match=r"terms\.tsv"):
         Glossary(SubwordPair(Letters(SOURCE), Letters(TARGET)), terms(text), 1.0)
