@@ -14,24 +14,16 @@ from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model
 
-SOURCES = [
-    "the red bird sees a tree",
-    "",
-    "a blue  house, the stone",
-    "tree",
-    "🙂 a",
-    "a\u00b4b \x01 the red",
-    "the cloud",
+PAIRS = [
+    ("the red bird sees a tree", "a tree sees a bird"),
+    ("", "a"),
+    ("a blue  house, the stone", "stone"),
+    ("tree", "the river  and the cloud"),
+    ("🙂 a", "a"),
+    ("a\u00b4b \x01 the red", "tree\u00a8 \u200b bird\u00b4s a"),
+    ("the cloud", "   "),
 ]
-TARGETS = [
-    "a tree sees a bird",
-    "a",
-    "stone",
-    "the river  and the cloud",
-    "a",
-    "tree\u00a8 \u200b bird\u00b4s a",
-    "   ",
-]
+SOURCES, TARGETS = zip(*PAIRS, strict=True)
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +68,7 @@ def test_links_are_those_of_the_attention_map(model, pair, layer):
         settings = TranslatorSettings(aligner=AlignerSettings(layer), **more)
         return Translator([model], pair, settings).align(SOURCES, TARGETS)
 
-    expected = [
-        plain_links(model, pair, *both, layer) for both in zip(SOURCES, TARGETS, strict=True)
-    ]
+    expected = [plain_links(model, pair, *both, layer) for both in PAIRS]
     assert aligned(layer) == aligned(layer, tokens_per_batch=1, workers=2) == expected
     # The layers tell different things, or this would show nothing.
     assert aligned(3 - layer) != expected
@@ -88,9 +78,8 @@ def test_links_are_those_of_the_attention_map(model, pair, layer):
 
 
 def test_what_is_too_long_has_no_links(model, pair):
-    translator = Translator(
-        [model], pair, TranslatorSettings(max_extra_length=4, max_source_length=8)
-    )
+    settings = TranslatorSettings(max_extra_length=4, max_source_length=8)
+    translator = Translator([model], pair, settings)
     (found,) = translator.align(["the red bird " * 9], ["the " * 50])
     links = [link.split("-") for link in found.split()]
     assert [int(target) for _, target in links] == list(range(len(links)))
