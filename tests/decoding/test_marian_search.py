@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding import step_loop
+from t2t_repro.decoding.batch_plan import padded
 from t2t_repro.decoding.settings import MarianSearch
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.test_beam_search import assert_row, child, log_prob_of, random_tables, search
@@ -84,15 +85,10 @@ def test_a_given_beginning_is_kept(beam_size):
     """Also one with a forbidden id, and one that ends the translation."""
     tables = some_tables(5)
     beginnings = [(), (3,), (3, 3), (2, 4), (2, 4), (3, EOS_ID), (4, 5, 6, 8), (8, 8)]
-    prefix = np.full([len(LIMITS), DEPTH], PAD_ID, np.int32)
-    for row, beginning in zip(prefix, beginnings, strict=True):
-        row[: len(beginning)] = beginning
-    how = {"forbidden": FORBIDDEN}
-    found = search(
-        tables, LIMITS, beam_size, 1.0, beam_size, prefix=prefix, kind=MarianSearch, **how
-    )
+    how = {"prefix": padded(beginnings), "kind": MarianSearch, "forbidden": FORBIDDEN}
+    found = search(tables, LIMITS, beam_size, 1.0, beam_size, **how)
     for row, (limit, beginning) in enumerate(zip(LIMITS, beginnings, strict=True)):
-        expected = marians_list(tables[row], limit, beam_size, 1.0, beginning=beginning, **how)
+        expected = marians_list(tables[row], limit, beam_size, 1.0, 0, FORBIDDEN, beginning)
         assert_row(found, row, expected)
 
 
