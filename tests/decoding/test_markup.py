@@ -13,6 +13,7 @@ from t2t_repro.decoding.sentences import find_aligner, translate_sentences
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.documents.html import html_of, split_html
 from t2t_repro.text.subword_model import shared
+from tests.decoding.stand_in import StandIn
 
 WORDS = ["tree", "a", "Go.", "(so)", "Yes:", "%s", "5", "un-do", '"x"', "it! On", "é&amp;", "你好"]
 EMPTY = ["<br>", '<wbr id="1"/>', "<br/>", "<i></i>", "<u> <br></u>"]
@@ -100,11 +101,7 @@ def test_markup_goes_around_the_words_that_align(line, expected):
     ],
 )
 def test_a_model_gets_sentences_without_markup(line, asked):
-    received = []
-
-    def translate(texts):
-        received.extend(texts)
-        return [Translation(re.sub("^>>de<< |</?[bi]>", "", text), 0.0) for text in texts]
+    translate = StandIn(lambda text: re.sub("^>>de<< |</?[bi]>", "", text))
 
     def align(sources, targets):
         for source, target in zip(sources, targets, strict=True):
@@ -112,7 +109,7 @@ def test_a_model_gets_sentences_without_markup(line, asked):
             yield {n: n + shift for n, _ in enumerate(target.split()) if "links" not in source}
 
     (row,) = translate_sentences([line], "en", translate, align=align)
-    assert (row.text, received) == (line.removeprefix(">>de<< "), asked)
+    assert (row.text, translate.asked) == (line.removeprefix(">>de<< "), asked)
 
 
 def test_only_one_model_aligns_and_a_tag_is_no_word(model, subwords):

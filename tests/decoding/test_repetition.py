@@ -3,8 +3,8 @@
 import pytest
 
 from t2t_repro.decoding.repetition import without_cycles
-from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentences import translate_sentences
+from tests.decoding.stand_in import StandIn
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,7 @@ def test_one_of_what_a_translation_repeats_stays(source, translation, expected):
 
 
 def test_a_cycle_is_translated_again_in_parts():
-    asked = []
-
-    def translate(texts):
-        asked.extend(texts)
-        return [
-            Translation("salad salad salad" if "SALAD" in text else text, -1.0) for text in texts
-        ]
-
+    translate = StandIn(lambda text: "salad salad salad" if "SALAD" in text else text)
     (row,) = translate_sentences(["A GREEN SALAD TODAY!"], "en", translate)
     assert row.text == "A GREEN salad TODAY!"
-    assert asked == ["A GREEN SALAD TODAY!", "A GREEN", "SALAD TODAY!", "SALAD", "TODAY!"]
+    assert translate.asked == ["A GREEN SALAD TODAY!", "A GREEN", "SALAD TODAY!", "SALAD", "TODAY!"]

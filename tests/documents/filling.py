@@ -4,9 +4,9 @@ import re
 from itertools import chain
 from pathlib import Path
 
-from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.documents.edits import filled, sound_text, without_key
+from tests.decoding.stand_in import StandIn
 
 TABLE = str.maketrans("ehrtln", "äüöéñß")
 """What the stand-in for a model makes of letters outside of tags and placeholders."""
@@ -14,12 +14,8 @@ TABLE = str.maketrans("ehrtln", "äüöéñß")
 
 def translated(text, model=lambda text: text.translate(TABLE)):
     """Translates a text as the command does; "" if the model has broken something."""
-    lines = [without_key(text)]
-
-    def translate(sentences):
-        return [Translation(model(sentence), 0.0) for sentence in sentences]
-
-    return sound_text(text, translate_sentences(lines, "en", translate)[0], "utf-8")
+    (row,) = translate_sentences([without_key(text)], "en", StandIn(model))
+    return sound_text(text, row, "utf-8")
 
 
 def fill_all(fill, text, folder=Path(), name="file", translate=translated):
