@@ -2,7 +2,10 @@
 
 import pytest
 
+from t2t_repro.decoding.settings import TranslatorSettings
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 
 
@@ -22,3 +25,13 @@ def subwords(tmp_path_factory):
 @pytest.fixture(scope="package")
 def model(subwords):
     return random_model(subwords)
+
+
+@pytest.fixture(scope="package")
+def make(model, subwords):
+    """Makes a translator with a search and other settings."""
+
+    def make(search, **settings):
+        return Translator([model], shared(subwords), TranslatorSettings(search, 8, 24, **settings))
+
+    return make

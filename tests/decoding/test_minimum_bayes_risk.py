@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_bleu, sentence_chrf
 from t2t_repro.decoding.search import Translation
-from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
-from t2t_repro.decoding.translator import Translator
-from t2t_repro.text.subword_model import shared
+from t2t_repro.decoding.settings import BeamSearch
 
 TEXTS = ["the red bird", "the red bird sees", "a red bird", "the blue house", "", "the red bird."]
 
@@ -60,11 +58,9 @@ def test_is_the_highest_mean_utility_against_all_others(texts, pair):
 LINES = ["the red bird", "", "a tree", "stone"]
 
 
-def test_the_translator_chooses_among_all_that_its_search_has_found(model, subwords):
-    pair = shared(subwords)
-    search = BeamSearch(beam_size=4)
-    plain = Translator([model], pair, TranslatorSettings(search, 8)).translate(LINES, n_best=4)
-    translator = Translator([model], pair, TranslatorSettings(search, 8, rerank=MinimumBayesRisk()))
+def test_the_translator_chooses_among_all_that_its_search_has_found(make):
+    plain = make(BeamSearch(4)).translate(LINES, n_best=4)
+    translator = make(BeamSearch(4), rerank=MinimumBayesRisk())
     chosen = translator.translate(LINES, n_best=4)
     expected = [MinimumBayesRisk().rerank(found) for found in plain]
     expected[1] = plain[1]  # Nothing was searched for in a blank line.

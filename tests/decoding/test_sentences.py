@@ -12,9 +12,7 @@ from t2t_repro.decoding.kept import kept
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentence_split import split
 from t2t_repro.decoding.sentences import find_long, translate_sentences, translate_split
-from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
-from t2t_repro.decoding.translator import Translator
-from t2t_repro.text.subword_model import shared
+from t2t_repro.decoding.settings import BeamSearch
 from tests.decoding.stand_in import StandIn
 
 
@@ -257,8 +255,8 @@ def test_a_language_with_blanks_gets_them(translation, gap):
     assert found.text == gap.join([translation] * 2)
 
 
-def test_each_sentence_is_translated_as_alone(model, subwords):
-    translator = Translator([model], shared(subwords), TranslatorSettings(BeamSearch(4), 8, 24))
+def test_each_sentence_is_translated_as_alone(make):
+    translator = make(BeamSearch(4))
     sentences = ["The red bird sees a tree.", "A blue house.", "x" * 99]
     long = "The red bird sees a tree and " * 3
     alone = [best for best, *_ in translator.translate(sentences)]
@@ -274,9 +272,8 @@ def test_each_sentence_is_translated_as_alone(model, subwords):
     assert [row.finished for row in rows[:4]] == [all(finished), True, *finished[1:]]
 
 
-def test_sentences_longer_than_those_of_the_training_are_halved(model, subwords):
-    settings = TranslatorSettings(BeamSearch(2), 8, 24, trained_length=12)
-    translator = Translator([model], shared(subwords), settings)
+def test_sentences_longer_than_those_of_the_training_are_halved(make):
+    translator = make(BeamSearch(2), trained_length=12)
     assert find_long(translator, ["a tree", "the red bird " * 5]) == {"the red bird " * 5}
     copy, long = StandIn(str), partial(find_long, translator)
     (row,) = translate_sentences(["the red bird " * 9], "en", copy, long)

@@ -9,13 +9,7 @@ import tensorflow as tf
 from t2t_repro.decoding.batch_plan import padded
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentences import translate_split
-from t2t_repro.decoding.settings import (
-    BeamSearch,
-    ImportedBehaviour,
-    MarianSearch,
-    Sampling,
-    TranslatorSettings,
-)
+from t2t_repro.decoding.settings import BeamSearch, ImportedBehaviour, MarianSearch, Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.text.marian import MarianFile, MarianSubwords
@@ -25,16 +19,6 @@ from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES
 
 ALPHA = 0.6
-
-
-@pytest.fixture(scope="module")
-def make(model, subwords):
-    """Makes a translator with a search and other settings."""
-
-    def make(search, **settings):
-        return Translator([model], shared(subwords), TranslatorSettings(search, 8, 24, **settings))
-
-    return make
 
 
 @pytest.fixture(scope="module")
