@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding import step_loop
+from t2t_repro.decoding.batch_plan import padded
 from t2t_repro.decoding.search import UNFILLED_SCORE, DecodingConstraints, SearchResult
 from t2t_repro.decoding.settings import BeamSearch, power_penalty, wu_penalty
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -256,9 +257,7 @@ def test_a_given_beginning_is_kept_and_the_best_that_follows_is_found(alpha):
     tables[1, 0, 3] = -200  # what the model would never begin with
     tables[3, :, EOS_ID] = -9  # the best ones are long
     tables = tf.nn.log_softmax(tables).numpy()
-    prefix = np.full([len(limits), 6], PAD_ID, np.int32)
-    for row, beginning in zip(prefix, BEGINNINGS, strict=True):
-        row[: len(beginning)] = beginning
+    prefix = padded(BEGINNINGS)
     result = search(tables, limits, 64, alpha, n_best=3, prefix=prefix)
     for row, (limit, beginning) in enumerate(zip(limits, BEGINNINGS, strict=True)):
         assert_row(result, row, enumerated(tables[row], limit, alpha, beginning)[:3])

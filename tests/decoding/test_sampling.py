@@ -9,6 +9,7 @@ import tensorflow as tf
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.decoding.batch_plan import padded
 from t2t_repro.decoding.sampling import draw, draw_from_nucleus, draw_from_top_k, hashed, keys_of
 from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.decoding.settings import BeamSearch, Sampling
@@ -112,9 +113,8 @@ def test_frequencies_are_those_of_enumeration(how):
     # The samples of a sentence know nothing of each other.
     first = Counter((row[0][0], row[1][0]) for row in texts)
     p = kept(np.exp(table[0]), **how)
-    assert_drawn_from(
-        first, {(a, b): p[a] * p[b] for a in range(4) for b in range(4) if p[a] * p[b]}
-    )
+    of_pairs = {(a, b): p[a] * p[b] for a in range(4) for b in range(4) if p[a] * p[b]}
+    assert_drawn_from(first, of_pairs)
     # The score is the model's, however ids are drawn.
     scores = [[expected[text][1] for text in row] for row in texts]
     np.testing.assert_allclose(result.scores, scores, rtol=1e-5, atol=1e-5)
@@ -206,11 +206,8 @@ def test_a_hash_is_splitmix64():
 
 def test_a_key_is_the_sentence_s_own():
     sentences = [[5, 6, 1], [6, 5, 1], [5, 6, 6, 1], [5, 1], [1], [2**31 - 1, 1]]
-    keys = []
-    for width in (4, 9):
-        padded = np.zeros([len(sentences), width], np.int32)
-        for row, ids in zip(padded, sentences, strict=True):
-            row[: len(ids)] = ids
-        keys.append(keys_of(tf.constant(padded)).numpy().tolist())
-    assert keys[0] == keys[1]
-    assert len(set(keys[0])) == len(sentences)
+    narrow = padded(sentences)
+    wide = np.pad(narrow, [(0, 0), (0, 5)], constant_values=PAD_ID)
+    keys, others = (keys_of(tf.constant(ids)).numpy().tolist() for ids in (narrow, wide))
+    assert keys == others
+    assert len(set(keys)) == len(sentences)
