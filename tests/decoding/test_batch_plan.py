@@ -30,9 +30,8 @@ def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, t
     assert at_once == workers
 
     def largest(batches):
-        return max(
-            (len(batch) * 2 * max(lengths[n] for n in batch) for batch in batches), default=0
-        )
+        sizes = (len(batch) * 2 * max(lengths[n] for n in batch) for batch in batches)
+        return max(sizes, default=0)
 
     told = sorted(number for batch in batches for number in batch)
     assert told == [number for number, length in enumerate(lengths) if length]

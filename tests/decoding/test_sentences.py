@@ -21,9 +21,8 @@ def upper(texts, longest=12):
     for text in texts:
         assert text.strip() == text != ""
         cut = len(text) > longest
-        yield Translation(
-            "lost" if cut and " " in text else text[:longest].upper(), -1.0, truncated=cut
-        )
+        found = "lost" if cut and " " in text else text[:longest].upper()
+        yield Translation(found, -1.0, truncated=cut)
 
 
 PARTS = st.sampled_from([*'aA.!?。("«\n\r\t \xa0\u3000\x85\x1c', "Dr. ", ". B", "e\u0301"])

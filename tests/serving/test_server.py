@@ -171,9 +171,8 @@ def test_a_slow_client_is_given_up(server):
     async def ask():
         async with TestServer(server.application()) as test_server:
             reader, writer = await asyncio.open_connection(test_server.host, test_server.port)
-            writer.write(
-                f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n".encode()
-            )
+            head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+            writer.write(head.encode())
             status = await reader.readline()
             writer.close()
             return status
