@@ -1,21 +1,15 @@
 """The corpus of Debian's texts: catalogues, accelerators, splits, files; without apt."""
 
 import hashlib
+import importlib
 import itertools
 import re
 import struct
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
-from tests.processes import CHECKOUT
-
-SPEC = spec_from_file_location("debian_corpus", CHECKOUT / "scripts/debian_corpus.py")
-assert SPEC
-assert SPEC.loader
-script = module_from_spec(SPEC)
-SPEC.loader.exec_module(script)
+script = importlib.import_module("scripts.debian_corpus")
 
 
 def catalogue(messages, order="<", charset="UTF-8"):
@@ -24,13 +18,10 @@ def catalogue(messages, order="<", charset="UTF-8"):
     pairs = sorted((messages | {"": header}).items())
     texts = [text.encode(charset) for column in zip(*pairs, strict=True) for text in column]
     starts = itertools.accumulate((len(text) + 1 for text in texts), initial=28 + 8 * len(texts))
-    table = [
-        number for text, start in zip(texts, starts, strict=False) for number in (len(text), start)
-    ]
+    table = itertools.chain.from_iterable(zip(map(len, texts), starts, strict=False))
     numbers = (0x950412DE, 0, len(pairs), 28, 28 + 8 * len(pairs), 0, 0, *table)
-    return struct.pack(f"{order}{len(numbers)}I", *numbers) + b"".join(
-        text + b"\0" for text in texts
-    )
+    content = b"".join(text + b"\0" for text in texts)
+    return struct.pack(f"{order}{len(numbers)}I", *numbers) + content
 
 
 @pytest.mark.parametrize(("order", "charset"), [("<", "UTF-8"), (">", "ISO-8859-1")])
