@@ -30,20 +30,13 @@ def test_the_shell_in_the_manifest_makes_tf_config(tmp_path):
     python.chmod(0o755)
     (workers,) = [each["value"] for each in container["env"] if each["name"] == "WORKERS"]
     assert int(workers) == JOB["spec"]["completions"] == JOB["spec"]["parallelism"]
-    environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "WORKERS": workers,
-        "JOB_COMPLETION_INDEX": "2",
-    }
-    with subprocess.Popen(
-        container["command"], env=environment, stdout=subprocess.PIPE, text=True
-    ) as shell:
-        config, command = shell.communicate()[0].splitlines()
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {"PATH": path, "WORKERS": workers, "JOB_COMPLETION_INDEX": "2"}
+    with subprocess.Popen(container["command"], env=environment, stdout=subprocess.PIPE) as shell:
+        config, command = shell.communicate()[0].decode().splitlines()
     (port,) = [each["port"] for each in SERVICE["spec"]["ports"]]
     hosts = [f"t2t-repro-{index}.t2t-repro:{port}" for index in range(int(workers))]
-    assert json.loads(config) == {
-        "cluster": {"worker": hosts},
-        "task": {"type": "worker", "index": 2},
-    }
+    task = {"type": "worker", "index": 2}
+    assert json.loads(config) == {"cluster": {"worker": hosts}, "task": task}
     # The trainer takes the shell's place, and so gets its signals.
     assert command.split()[:3] == [str(shell.pid), "-m", "t2t_repro.trainer"]
