@@ -35,8 +35,8 @@ def upper(block, report=None):
     return {"output": [x.upper() for x in lines], "more": [f"{x}!" for x in lines if x]}
 
 
-def write(work=upper, settings=SETTINGS, source="in"):
-    outputs = {"output": "out", "more": "more"}
+def write(work=upper, settings=SETTINGS, source="in", output="out"):
+    outputs = {"output": output, "more": "more"}
     work_in_blocks("upper", read_blocks({"input": source}), outputs, lambda: settings, work)
 
 
@@ -90,12 +90,9 @@ def test_it_goes_on_after_half_a_line(folder):
 
 def test_an_output_is_compressed_as_its_name_says_also_after_a_stop(folder):
     for suffix, opened in COMPRESSED.items():
-        outputs = {"output": f"out{suffix}", "more": "more"}
         for work in (stopped_after(2), upper):
             with suppress(KeyboardInterrupt):
-                work_in_blocks(
-                    "upper", read_blocks({"input": "in"}), outputs, lambda: SETTINGS, work
-                )
+                write(work, output=f"out{suffix}")
         with opened(f"out{suffix}", "rt", encoding="utf-8", newline="\n") as file:
             assert [line.rstrip("\n") for line in file] == [x.strip("\r").upper() for x in LINES]
 
@@ -139,9 +136,8 @@ def test_blocks_belong_together_line_by_line_and_are_bounded(folder, monkeypatch
     monkeypatch.setattr(text_lines, "_CHARACTERS", 3)
     (folder / "b").write_text("1234\n5\n6\n7\n8\n9\n0\n")
     blocks = list(read_blocks({"input": "in", "b": "b"}))
-    assert [(block.first, len(block.texts["b"])) for block in blocks] == [
-        *((1, 1), (2, 2), (4, 1), (5, 2), (7, 1))
-    ]
+    found = [(block.first, len(block.texts["b"])) for block in blocks]
+    assert found == [(1, 1), (2, 2), (4, 1), (5, 2), (7, 1)]
     assert "".join(line for block in blocks for line in block.texts["b"]) == "1234567890"
 
 
