@@ -76,9 +76,8 @@ def test_decoding_reads_up_to_eos_and_takes_any_ids(subwords):
 
 
 def test_labels_are_what_a_reader_knows(tmp_path):
-    subwords = SubwordTraining(vocab_size=290).train(
-        ["the red bird sees a tree"] * 9, tmp_path / "m"
-    )
+    lines = ["the red bird sees a tree"] * 9
+    subwords = SubwordTraining(vocab_size=290).train(lines, tmp_path / "m")
     (ids,) = subwords.encode(["the redtree é q <s>"])
     labels = subwords.labels(ids)
     assert len(labels) == len(ids)
