@@ -104,11 +104,9 @@ def test_a_module_that_the_user_names_is_used(tmp_path, spy):
     config = "import spy_parts\nTranslator.search = @spy_search()\nspy_search.width = 3\n"
     with pytest.raises(UserError, match="--import=spy_parts"):
         load(tmp_path, config)
-    settings = load(tmp_path, config, imports=["spy_parts"])
-    assert settings.search == Sampling(samples=3)
+    assert load(tmp_path, config, imports=["spy_parts"]).search == Sampling(samples=3)
     # Nothing of it is needed if the user binds another search.
-    settings = load(tmp_path, config, "Translator.search = @BeamSearch()")
-    assert settings.search == BeamSearch()
+    assert load(tmp_path, config, "Translator.search = @BeamSearch()").search == BeamSearch()
 
 
 def test_literals_and_names_of_decoding_are_used(tmp_path):
@@ -132,7 +130,5 @@ def test_a_binding_of_a_search_that_the_model_does_not_use_is_refused(tmp_path):
     assert settings.search == MarianSearch(6, 0.6)
     with pytest.raises(UserError, match=r"binds BeamSearch\.beam_size"):
         load(tmp_path, config, "BeamSearch.beam_size = 1")
-    settings = load(
-        tmp_path, config, "Translator.search = @BeamSearch()", "BeamSearch.beam_size = 1"
-    )
-    assert settings.search == BeamSearch(1)
+    params = "Translator.search = @BeamSearch()", "BeamSearch.beam_size = 1"
+    assert load(tmp_path, config, *params).search == BeamSearch(1)
