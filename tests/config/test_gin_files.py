@@ -49,13 +49,8 @@ def gin_file(tmp_path):
 def refusal(gin_file, *params):
     """Returns the line with which a training run is refused; nothing is written before it."""
     model_dir, data_dir = gin_file.parent / "model", gin_file.parent / "data"
-
-    def run():
-        settings = experiment.read(gin_file, params)
-        train(settings, experiment.configuration, model_dir, data_dir)
-
     with pytest.raises(UserError) as caught:
-        run()
+        train(experiment.read(gin_file, params), experiment.configuration, model_dir, data_dir)
     assert not (model_dir / "model.json").exists()
     assert not data_dir.exists()
     # Command lines print the first line; gin adds others.
@@ -183,13 +178,11 @@ def test_what_a_binding_refers_to_counts_as_read():
         "peak = 0.5",
     ]
     configure(None, params, [adam, EvaluationSettings])
-    configure(
-        None, ["chrf.word_order = 2"], [EvaluationSettings]
-    )  # by the default of evaluate.metrics
+    # By the default of evaluate.metrics.
+    configure(None, ["chrf.word_order = 2"], [EvaluationSettings])
+    unread = [param for param in params if "adam" not in param]
     with pytest.raises(UserError, match=r"binds peak, rate, rate/InverseSquareRoot\.peak, but"):
-        configure(
-            None, [param for param in params if "adam" not in param], [adam, EvaluationSettings]
-        )
+        configure(None, unread, [adam, EvaluationSettings])
 
 
 # Includes
@@ -225,9 +218,8 @@ def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
 
 
 def test_an_included_file_may_bind_more_than_is_read(tmp_path):
-    (tmp_path / "base.gin").write_text(
-        "adam.learning_rate = @InverseSquareRoot()\nInverseSquareRoot.peak = 1.0\n"
-    )
+    base = "adam.learning_rate = @InverseSquareRoot()\nInverseSquareRoot.peak = 1.0\n"
+    (tmp_path / "base.gin").write_text(base)
     path = tmp_path / "mine.gin"
     path.write_text("include 'base.gin'\nadam.learning_rate = 0.1\n")
     configure(path, [], [adam])
@@ -236,13 +228,11 @@ def test_an_included_file_may_bind_more_than_is_read(tmp_path):
 
 
 def test_an_include_overrides_what_comes_before_it_alone(tmp_path):
-    (tmp_path / "base.gin").write_text(
-        "TrainingSchedule.steps = 1\nTrainingSchedule.log_every = 1\n"
-    )
+    base = "TrainingSchedule.steps = 1\nTrainingSchedule.log_every = 1\n"
+    (tmp_path / "base.gin").write_text(base)
     path = tmp_path / "mine.gin"
-    path.write_text(
-        "TrainingSchedule.steps = 2\n\ninclude 'base.gin'\nTrainingSchedule.log_every = (\n 2)\n"
-    )
+    after = "include 'base.gin'\nTrainingSchedule.log_every = (\n 2)\n"
+    path.write_text(f"TrainingSchedule.steps = 2\n\n{after}")
     assert schedule_of(path) == (1, 2)
     path.write_text("include 'base.gin'\n\nTrainingSchedule.stops = 2\n")
     with pytest.raises(UserError, match=r"mine\.gin, line 3"):
