@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from tests.processes import CHECKOUT
+from tests.processes import output_of
 
 
 def run_of(perplexity, bleu=None, parameters=65_073_152):
@@ -145,11 +143,9 @@ def test_a_finding_is_judged_by_its_rows():
 
 def test_self_attention_is_cheaper_up_to_n_equal_to_d():
     """Section 4: self-attention is faster than recurrence while n is smaller than d."""
+    layers = "self-attention", "recurrent"
     for n, d in ((100, 512), (512, 512), (1000, 512)):
-        attention, recurrent = (
-            layer_complexity.complexity(layer, n, d, 3, 64)
-            for layer in ("self-attention", "recurrent")
-        )
+        attention, recurrent = (layer_complexity.complexity(one, n, d, 3, 64) for one in layers)
         assert (attention <= recurrent) == (n <= d)
     sizes = np.array([64.0, 128, 256, 512])
     assert layer_complexity.exponent(list(sizes), list(5 * sizes**2)) == pytest.approx(2)
@@ -157,9 +153,7 @@ def test_self_attention_is_cheaper_up_to_n_equal_to_d():
 
 @pytest.mark.slow
 def test_layers_are_measured_and_drawn(tmp_path):
-    script = str(CHECKOUT / "paper" / "layer_complexity.py")
-    command = [sys.executable, script, f"--out={tmp_path}", "--quick", "--repeats=1"]
-    subprocess.run(command, check=True, cwd=CHECKOUT)
+    output_of("paper/layer_complexity.py", f"--out={tmp_path}", "--quick", "--repeats=1")
     assert {"results.jsonl", "table.md", "plot.png"} == {path.name for path in tmp_path.iterdir()}
 
 
@@ -167,8 +161,7 @@ def test_layers_are_measured_and_drawn(tmp_path):
 def test_the_report_runs(tmp_path):
     csv = tmp_path / "before.csv"
     csv.write_text(table_3.as_csv({"base_ende": seeds(20.0, 21.0), "a_1_head": seeds(19.0)}))
-    script = str(CHECKOUT / "paper" / "report.py")
     flags = [f"--runs={tmp_path}", f"--earlier={csv}", f"--output={tmp_path / 'out'}"]
-    subprocess.run([sys.executable, script, *flags], check=True, cwd=CHECKOUT)
+    output_of("paper/report.py", *flags)
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {"table_3.md", "table_3.csv", "table_3.png"}
