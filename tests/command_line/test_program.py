@@ -34,20 +34,16 @@ def test_tokenised_text_is_one_line_of_warning(tmp_path, lines, flags, log):
     assert re.fullmatch(log, outcome.err), outcome.err
 
 
-@pytest.mark.parametrize("command", ["import_t2t", "import-t2t"])
-def test_the_package_runs_its_commands(tmp_path, command):
-    commands = [
-        ("import_t2t", ["--help"], ""),
-        ("__main__", [command, "--help"], ""),
-        ("import_t2t", ["--version"], ""),
-        ("__main__", ["--version"], ""),
-    ]
+def test_the_package_runs_its_commands(tmp_path):
+    commands = [("import_t2t", ["--help"], "")]
+    commands += [("__main__", [name, "--help"], "") for name in ("import_t2t", "import-t2t")]
+    commands += [(module, ["--version"], "") for module in ("import_t2t", "__main__")]
     outcomes = outcomes_of(commands, tmp_path, WITHOUT_TENSORFLOW)
     assert {outcome.status for outcome in outcomes} == {0}
-    alone, by_package, version, of_package = (outcome.out for outcome in outcomes)
-    flags = [line for line in alone.splitlines() if line.startswith("  ")]
+    *helps, version, of_package = (outcome.out for outcome in outcomes)
+    flags, *others = ([one for one in text.split("\n") if one[:2] == "  "] for text in helps)
     assert "  --vocabulary" in "\n".join(flags)
-    assert [line for line in by_package.splitlines() if line.startswith("  ")] == flags
+    assert others == [flags, flags]
     assert version == of_package != ""
 
 
