@@ -85,18 +85,13 @@ BINDINGS = (
 def test_everything_runs_without_what_only_linux_has(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(SITE)
     (tmp_path / "everything.py").write_text(EVERYTHING)
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"}
+    flags = ["--gin_file=quickstart.gin", "--model_dir=model", "--data_dir=data"]
+    flags += [f"--gin_param={binding}" for binding in BINDINGS]
+    command = [sys.executable, "everything.py", *flags]
     done = subprocess.run(
-        [
-            sys.executable, "everything.py", "--gin_file=quickstart.gin", "--model_dir=model",
-            "--data_dir=data", *(f"--gin_param={binding}" for binding in BINDINGS),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )  # fmt: skip
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     found = re.fullmatch(r"cores (\d+) memory (\d+)\n", done.stdout)
     assert found, done.stdout
