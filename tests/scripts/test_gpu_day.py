@@ -1,19 +1,16 @@
 """The measurements for a GPU, tried on the CPU with small models."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from tests.processes import CHECKOUT
+from tests.processes import output_of
 
 
 @pytest.mark.slow
 def test_every_case_gives_a_line_and_the_losses_are_those_of_the_formulas(tmp_path):
     output = tmp_path / "gpu.jsonl"
-    script = CHECKOUT / "scripts" / "gpu_day.py"
-    subprocess.run([sys.executable, script, "--tiny", f"--output={output}"], check=True)
+    output_of("scripts/gpu_day.py", "--tiny", f"--output={output}")
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert not [line for line in lines if "error" in line]
     losses = [line["greatest_difference"] for line in lines[1:5]]
