@@ -119,10 +119,10 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """
     deque(elements(path), 0)
     for unit, parts in _units(text):
-        names = [unit["prefix"] + part for part in ("source", "seg-source", "target")]
-        source, segments, old = (_inside(text, *parts.get(name, ())) for name in names)
-        target = parts.get(names[2])
-        attributes = target[0][0].strip("</>").removeprefix(names[2]) if target else ""
+        kinds = "source", "seg-source", "target"
+        source, segments, old = (_inside(text, *parts.get(kind, ())) for kind in kinds)
+        name, target = f"{unit['prefix']}target", parts.get("target")
+        attributes = target[0][0].strip("</>").removeprefix(name) if target else ""
         states = map("".join, _STATE.findall(unit[0] + attributes))
         is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
         if not _text(source) or (_text(old) and not (is_new and old == source)):
@@ -132,13 +132,13 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
             continue
         is_segment = unit["kind"] == "segment"
         state = "" if is_segment else ' state="needs-review-translation"'
-        new = f"<{names[2]}{_STATE.sub('', attributes).rstrip()}{state}>{inner}</{names[2]}>"
+        new = f"<{name}{_STATE.sub('', attributes).rstrip()}{state}>{inner}</{name}>"
         if target:
             edits = [(target[0].start(), target[1].end(), new)]
         else:
-            after = (parts.get(names[1]) or parts[names[0]])[1].end()
-            gap = re.compile(r"\s*").match(text, unit.end())
-            edits = [(after, after, f"{gap and gap[0]}{new}")]
+            after = (parts.get("seg-source") or parts["source"])[1].end()
+            rest = text[unit.end() : after]
+            edits = [(after, after, rest.removesuffix(rest.lstrip()) + new)]
         if is_segment:
             marked = f'{_STATE.sub("", unit[0][:-1])} state="initial" subState="t2t:needs-review"'
             edits.append((unit.start(), unit.end() - 1, marked))
@@ -146,15 +146,18 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 
 def _units(text: str) -> Iterator[tuple[re.Match[str], dict[str, _Ends]]]:
-    """Yields the first tag of each unit that may be translated, and the tags of its parts."""
+    """Yields the first tag of each unit that may be translated, and the tags of its parts.
+
+    Parts of another namespace are none.
+    """
     opened = list[tuple[re.Match[str], bool, dict[str, _Ends]]]()
     for tag in _TAG.finditer(text):
         if tag["name"] and not tag["end"]:
             opened.append((tag, _may_change(tag, not opened or opened[-1][1]), {}))
         if tag["end"] or tag["empty"]:
             first, may_change, parts = opened.pop()
-            if opened:
-                opened[-1][2][first["name"]] = first, tag
+            if opened and opened[-1][0]["prefix"] == first["prefix"]:
+                opened[-1][2][first["kind"]] = first, tag
             if may_change and first["kind"] in ("trans-unit", "segment"):
                 yield first, parts
 
