@@ -160,8 +160,10 @@ class StepDecoder:
 def new_past(model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor) -> Any:
     """Returns the `past` of a `DecodingCache` before the first step, with so many entries."""
     config = model.config
-    nothing: Any = tf.zeros([batch, beam, config.d_model])
-    if not config.is_recurrent:
+    nothing: Any
+    if config.is_recurrent:
+        nothing = tf.zeros([batch, beam, config.d_model])
+    else:
         depths = config.key_depth, config.value_depth
         shapes = ([batch, config.num_heads, entries, depth] for depth in depths)
         nothing = KeysValues(*(tf.zeros(shape, model.compute_dtype) for shape in shapes))
