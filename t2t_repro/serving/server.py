@@ -95,10 +95,10 @@ class Server:
         runner = web.AppRunner(self.application(), handler_cancellation=True, shutdown_timeout=1)
         await runner.setup()
         # Clients of LibreTranslate send texts in URLs. The log of aiohttp would hold these.
-        limits: dict[str, Any] = {"auto_decompress": False, "access_log": None}
-        limits |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
+        http: dict[str, Any] = {"auto_decompress": False, "access_log": None}
+        http |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
         # aiohttp's own TCPSite makes no `_Connection`.
-        connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **limits)
+        connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **http)
         listening = await loop.create_server(connect, options.host, options.rest_port)
         host, port = listening.sockets[0].getsockname()[:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
