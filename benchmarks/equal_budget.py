@@ -3,8 +3,8 @@
     python benchmarks/equal_budget.py --tfds=<data_dir>
 
 WMT14 English→German as TensorFlow Datasets has it, or a part of it: `--tfds` is its folder; without
-it, where `TfdsCorpus` looks. One joint BPE for all, learned by t2t_repro; the others read its
-pieces as words. The same updates, real target tokens an update, dropout, schedule, label smoothing,
+it, where `TfdsCorpus` looks. Or the corpus and subwords that a gin file binds, `--corpus`. One
+joint BPE for all, learned by t2t_repro; the others read its pieces as words. The same updates, real target tokens an update, dropout, schedule, label smoothing,
 mean of the last checkpoints and beam. newstest2013 ("dev") and newstest2014 ("test") are
 translated, and scored by sacreBLEU: means over the seeds that are done, and a paired bootstrap of
 every two toolkits.
@@ -96,6 +96,7 @@ def main() -> None:
     """Does the steps that are not done yet, and prints what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tfds", help="folder of prepared TFDS data sets; else TFDS's own")
+    parser.add_argument("--corpus", type=Path, help="a gin file in the place of WMT14")
     parser.add_argument("--toolkits", default=",".join(TOKENS), help="which are run now")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -109,7 +110,7 @@ def main() -> None:
         parser.error(f"--toolkits={arguments.toolkits}: expected some of {','.join(_RUNS)}")
     end_with_its_children()
     run_dir, recipe = arguments.run_dir.resolve(), RECIPE._replace(**arguments.recipe)
-    prepare(run_dir, arguments.tfds)
+    prepare(run_dir, corpus_text(arguments.corpus, arguments.tfds))
     for toolkit in toolkits:
         python = make_environment(arguments.env_dir, toolkit.partition("@")[0])
         folder = run_dir / toolkit / f"seed_{arguments.seed}"
@@ -121,11 +122,17 @@ def main() -> None:
         print("", *over_seeds.report(run_dir, split, [*TOKENS]), sep="\n", flush=True)
 
 
-def prepare(run_dir: Path, tfds: str | None) -> None:
+def corpus_text(gin_file: Path | None, tfds: str | None) -> str:
+    """Returns gin text that binds the corpus and its subwords."""
+    if gin_file:
+        return gin_file.read_text(encoding="utf-8")
+    return _CORPUS + (f"TfdsCorpus.data_dir = {str(Path(tfds).resolve())!r}\n" if tfds else "")
+
+
+def prepare(run_dir: Path, corpus: str) -> None:
     """Has t2t_repro clean the corpus and learn subwords, and writes it as pieces for the others."""
     gin_file = run_dir / "corpus.gin"
-    folder = f"TfdsCorpus.data_dir = {str(Path(tfds).resolve())!r}\n" if tfds else ""
-    write_text(gin_file, _CORPUS + folder)
+    write_text(gin_file, corpus)
     options = [f"--gin_file={gin_file}", f"--data_dir={run_dir / 'data'}"]
     datagen = Path(sys.executable), "datagen", options, run_dir / "datagen.log"
     once(run_dir / "datagen.json", ours.run_verb, *datagen)

@@ -103,7 +103,8 @@ def _check_flags(weights: str) -> None:
         also = ["babel"] if FLAGS.format == "argos" else []
         require_installed("ctranslate2", *also, extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:
-        raise UserError("--format=marian needs --calibration: a file of 100 source sentences.")
+        wanted = f"a file of source sentences, of which {_CALIBRATION_LINES} are used"
+        raise UserError(f"--format=marian needs --calibration: {wanted}.")
 
 
 def cli() -> None:

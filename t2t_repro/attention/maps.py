@@ -143,17 +143,16 @@ class PairAttention:
         """
         source, target = tf.constant([self._source]), tf.constant([self._target])
         weights = collect_weights(self._model, source, target)
-        read, written = self._source_labels, self._target_labels
-        shifted = [START, *written[:-1]]
-        of_source, next_one = "source", "target, about to be written"
-        kinds = [
-            ("encoder", "Encoder self-attention", of_source, of_source, read, read),
-            ("decoder", "Decoder self-attention", next_one, "target, written so far", written,
-             shifted),
-            ("cross", "Cross-attention", next_one, of_source, written, read),
-        ]  # fmt: skip
+        source_labels, target_labels = self._source_labels, self._target_labels
+        written = [START, *target_labels[:-1]]
+        following, so_far = "target, about to be written", "target, written so far"
+        kinds = (
+            ("encoder", "Encoder self-attention", "source", "source", source_labels, source_labels),
+            ("decoder", "Decoder self-attention", following, so_far, target_labels, written),
+            ("cross", "Cross-attention", following, "source", target_labels, source_labels),
+        )
         pairs = zip(kinds, weights, strict=True)
-        return [AttentionMap(*names, of_kind[:, 0]) for names, of_kind in pairs if len(of_kind)]
+        return [AttentionMap(*names, layers[:, 0]) for names, layers in pairs if len(layers)]
 
 
 def as_html(

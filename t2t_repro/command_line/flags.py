@@ -133,16 +133,16 @@ def is_litert() -> bool:
 def find_checkpoint(model_dir: str | None = None) -> str:
     """Finds the checkpoint of --checkpoint and logs it.
 
-    To be called once: a running trainer may write another one a moment later.
+    Call it once: a running trainer may write a newer checkpoint between two calls.
 
     Args:
-        model_dir: another one than --model_dir.
+        model_dir: by default --model_dir.
 
     Returns:
         its path, relative to the model directory.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such checkpoint.
     """
     from t2t_repro.runs.checkpoint_folder import newer_than_average
     from t2t_repro.runs.model_directory import ModelDirectory
@@ -171,7 +171,7 @@ def load_translator(
     Args:
         checkpoint: of `find_checkpoint`.
         precision: see `ModelDirectory.new_model`.
-        model_dir: another one than --model_dir.
+        model_dir: by default --model_dir.
         others: see `read_settings`.
     """
     from t2t_repro.decoding import loading

@@ -142,13 +142,13 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
         sys.stdout.flush()
         sys.exit()
     except flags.Error as error:
-        _fail(f"{_mistake(error, argv)}: see --help.")
+        _fail(f"{_reworded(error, argv)}: see --help.")
     finally:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
-def _mistake(error: flags.Error, argv: Sequence[str]) -> str:
-    """Rewords absl's message about a command line; ends here if an argument is not a flag."""
+def _reworded(error: flags.Error, argv: Sequence[str]) -> str:
+    """Rewords absl's message about a command line; exits if an argument is not a flag."""
     message = " ".join(str(error).split())
     if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
         # absl looks for missing flags before it says what else was given.
@@ -158,6 +158,7 @@ def _mistake(error: flags.Error, argv: Sequence[str]) -> str:
         return f"{missing[1]} is missing"
     twice = r"flag (--\w+)=(.*): already defined as (.*)"
     message = re.sub(twice, r"\1 is given as \3 and as \2, expected once", message)
+    # absl has a blank behind what it proposes.
     return message.replace(" ?", "?")
 
 

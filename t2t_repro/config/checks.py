@@ -96,7 +96,7 @@ def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> s
 
 
 def _defaults(name: str, bound: Collection[str]) -> Iterator[Reference]:
-    """Yields references to the configurables that are defaults of what is not bound."""
+    """Yields references to the configurables that are defaults of unbound parameters."""
     owner = registered(name)
     for parameter in parameters_of(owner).values() if owner else ():
         default = parameter.default
@@ -130,7 +130,7 @@ def _required(reference: Reference) -> Iterator[str]:
 
 
 def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a function or a constructor that can be given by name."""
+    """Returns the parameters that can be given by name, of a function or a constructor."""
     # Of a class with a __new__, `inspect.signature` would show the parameters of that.
     parameters = [*inspect.signature(values.constructor_of(owner)).parameters.values()]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

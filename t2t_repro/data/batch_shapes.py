@@ -134,7 +134,7 @@ def choose_shapes(
     Args:
         source_lengths: [sentences] ids of every source sentence, EOS included.
         target_lengths: [sentences] likewise.
-        tokens_per_micro_batch: of source or target, whichever has more.
+        tokens_per_micro_batch: the most, of the source sides and of the target sides.
         max_shapes: most shapes; sentences of similar length need fewer.
 
     Returns:

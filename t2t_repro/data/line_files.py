@@ -27,7 +27,7 @@ _KINDS = {
     rb"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -d FILE",
     rb"(?s).{257}ustar": "a tar archive: tar -xf FILE",
     rb"PAR1[\x15\x19\x1c\x2c]": "a Parquet table: write its texts, one a line, with pandas",
-    rb"(?s).{0,2}\0\0": "UTF-32: iconv -f UTF-32 -t UTF-8 FILE > TEXT",
+    rb"(?s)(..)?\0\0": "UTF-32: iconv -f UTF-32 -t UTF-8 FILE > TEXT",
     rb"\xff\xfe|\xfe\xff|\0?([^\0]\0){3}": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > TEXT",
 }
 """The first bytes of compressed files, and of files that are not read: what to do with them."""

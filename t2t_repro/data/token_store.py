@@ -116,7 +116,7 @@ class TokenStore:
         self._open({name: self.directory / name for name in STORE_FILES})
 
     def _open(self, files: Mapping[str, Path | IO[bytes]]) -> None:
-        """Maps the arrays in `STORE_FILES`."""
+        """Memory-maps the arrays in `STORE_FILES`."""
         types = {"tokens": self.vocab_sizes.token_type, "lengths": _LENGTH_TYPE}
         sides = []
         for side in _SIDES:

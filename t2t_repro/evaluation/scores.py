@@ -115,7 +115,7 @@ def bleu(translations: Texts, references: References, sources: Texts = (), **opt
     name = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*theirs))
     if name != "13a":
         logging.log_first_n(logging.INFO, f"BLEU: by sacreBLEU's tokenizer {name!r}", 1)
-    # As sacreBLEU warns, in one line.
+    # sacreBLEU's own warning takes several lines; force=True below silences it.
     if not options.get("force") and sum(line.endswith(" .") for line in ours) >= 100:
         message = "the translations look tokenised, which changes BLEU: detokenise them, or bind "
         logging.log_first_n(logging.WARNING, f"{message}bleu.force = True", 1)

@@ -164,8 +164,9 @@ def _embedding_table(file: WeightsFile) -> Array:
     shards = {int(match[1]): file.arrays[match[0]] for match in matches if match}
     if not shards:
         raise UserError(
-            f"{file.path} has no variables {_SHARD.pattern}, expected those of a T2T Transformer "
-            "(version 1.3 or later) whose source, target and softmax share one embedding."
+            f"{file.path} has no variables such as symbol_modality_32000_512/shared/weights_0, "
+            "expected those of a T2T Transformer (version 1.3 or later) whose source, target and "
+            "softmax share one embedding."
         )
     return np.concatenate([shards[number] for number in sorted(shards)])
 

@@ -201,7 +201,7 @@ class LoopWeights:
 
 
 def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.StatelessScope:
-    """Returns a scope in which variables have other values, in the dtypes of these."""
+    """Returns a scope in which variables have other values, not cast to the variables' dtypes."""
     scope = keras.StatelessScope()
     for variable, value in values:
         # `state_mapping` of the constructor would cast values to the variable's dtype, and layers

@@ -177,7 +177,7 @@ class ModelDirectory:
         """Builds the Transformer with the weights of a checkpoint.
 
         Raises:
-            UserError: as of these two; or the weights do not fit.
+            UserError: there is no such checkpoint, model.json or the weights do not fit.
         """
         from t2t_repro.runs.weights import load_weights
 
@@ -187,15 +187,20 @@ class ModelDirectory:
         return model
 
     def check_same_model(self, model: "Transformer", subwords: SubwordPair) -> None:
-        """Compares a model and its subwords with those of the directory, if it has any."""
+        """Compares a model and its subwords with those of the directory, if it has any.
+
+        Raises:
+            UserError: sizes or subwords differ.
+        """
         if self.model_json.exists() and (differing := differing_sizes(self.sizes(), model)):
             raise UserError(
                 f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
-                "another --model_dir, or the gin file that it was trained with; a model of these "
-                f"sizes can start from its weights with {self.as_parent()}."
+                "another --model_dir, or the gin file that it was trained with. A new model in "
+                "which only vocabulary or tied embeddings are others can start from its weights "
+                f"with {self.as_parent()}."
             )
         existing = {path.name: path.read_bytes() for path in subword_files(self.path)}
-        # A start that was killed may have written one of two.
+        # A run that was killed at its start may have written one of two subword models.
         if not existing.items() <= subwords.contents().items():
             raise UserError(
                 f"{self.path} has other subwords than the data, "
@@ -219,10 +224,10 @@ class ModelDirectory:
 
 
 def _advice(path: Path) -> str:
-    """Advises on a path that is not a model directory: which one to give, or to import."""
+    """Returns advice for a path that is no model directory: one nearby, or how to get one."""
     folder = path if path.is_dir() else path.parent
     near = [folder, folder.parent, *sorted(folder.glob("*"))]
-    if existing := next((path for path in near if (path / "model.json").is_file()), None):
+    if existing := next((one for one in near if (one / "model.json").is_file()), None):
         return f"give --model_dir={quote(str(existing))}"
     return (
         "give that of a training run, or import the model by t2t_repro.import_t2t, import_marian "

@@ -47,7 +47,13 @@ def read_model_json(path: Path) -> dict[str, Any]:
 
 
 def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
-    """Checks that a model is not larger than its checkpoint, before it is built."""
+    """Checks that a model is not larger than its checkpoint, before it is built.
+
+    A model.json that somebody else wrote could ask for more memory than there is.
+
+    Raises:
+        UserError: the checkpoint is smaller than the model's matrices in float32.
+    """
     folder, name = os.path.split(checkpoint)
     files = Path(folder).glob(f"{name}.data-?????-of-?????")
     held = sum(file.stat().st_size for file in files)
@@ -60,7 +66,8 @@ def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
 
 
 def parameter_count(sizes: Mapping[str, Any]) -> int:
-    """Counts the parameters of a Transformer's matrices; biases and norms have few more."""
+    """Counts the parameters of a Transformer's matrices; those of biases and norms are few."""
+    # Every matrix has an axis of d_model: columns counts along the other one.
     config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
     tables = rows
     if sizes["tied_embeddings"] in settings.OWN_SOURCE_EMBEDDING:
@@ -73,6 +80,7 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
     encoder_layers, decoder_layers = depths_of(sizes)
     layers = encoder_layers + decoder_layers
     columns = tables + layers * (attention + 2 * config.d_ff)
+    # Cross-attention is counted above; this is the decoder's self-attention, or its SSRU.
     columns += decoder_layers * (2 * config.d_model if config.is_recurrent else attention)
     return config.d_model * columns
 

@@ -99,23 +99,23 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     layers, or of a layer whose source was edited.
 
     Raises:
-        ValueError: it has others; the message names them.
+        ValueError: weights are missing or superfluous; the message names them.
     """
     view, reader = tf.train.CheckpointView(checkpoint), tf.train.load_checkpoint(checkpoint)
     matched = view.match(tf.train.Checkpoint(model=model))
     restored = set(map(id, matched.values()))
     paths = list(_paths(view, 0))
-    # A variable has several paths, the shortest of which is its key: an optimizer lists weights.
+    # A variable has several paths, since an optimizer lists the weights; the shortest is its key.
     variables = {number for number, path in paths if reader.has_tensor(_VALUE.format(path))}
-    more = [
+    superfluous = [
         path.removeprefix("model/")
         for number, path in paths
         # Keras's `compile`, which callbacks need, makes the optimizer a part of the model.
         if path.startswith("model/") and not path.startswith("model/optimizer/")
         if number in variables and number not in matched
     ]
-    lacking = [name_of(weight) for weight in model.weights if id(weight) not in restored]
-    for what, names in (("has, unlike the model,", more), ("lacks", lacking)):
+    missing = [name_of(weight) for weight in model.weights if id(weight) not in restored]
+    for what, names in (("has, unlike the model,", superfluous), ("lacks", missing)):
         if names:
             raise ValueError(f"it {what} {len(names)} weights: {', '.join(names)}")
 

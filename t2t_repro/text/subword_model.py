@@ -128,7 +128,11 @@ def subword_files(directory: Path) -> list[Path]:
 
 
 def check_subword_files(directory: Path) -> None:
-    """Checks that a directory has either the shared file or both of two."""
+    """Checks that a directory has the shared subword model, or one of each side.
+
+    Raises:
+        UserError: it has neither, or one side's alone.
+    """
     names = [path.name for path in subword_files(directory)]
     if names not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
         raise UserError(

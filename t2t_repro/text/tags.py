@@ -22,7 +22,7 @@ class Tags:
 
     Attributes:
         languages: the tags of target languages, by the codes in them.
-        defaults: see there.
+        defaults: of lines without tags; empty if a line need not name both languages.
     """
 
     def __init__(self, pieces: Sequence[str], defaults: Sequence[str] = ()) -> None:
@@ -49,17 +49,22 @@ class Tags:
                 logging.warning(f"{where}: {fault}")
 
     def fault(self, line: str) -> str:
-        """Returns the fault of the tags in front of a line; "" if none is known."""
+        """Returns what is wrong with the tags in front of a line, or "".
+
+        An unknown tag that resembles none of the model's is text.
+        """
         front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line)) if self._known else None
         if not front or not line.strip():
             return ""
         given, codes = _TAG.findall(front[0]), [*self.languages.values()]
-        # To look for the closest ones takes longer than the rest of a line's encoding.
-        for tag in [tag for tag in given if tag not in self._known]:
+        for tag in given:
+            if tag in self._known:
+                continue
+            # This takes longer than the rest of a line's encoding.
+            close = get_close_matches(tag, self._known, cutoff=0.7)
             others = codes if _LANGUAGE.fullmatch(tag) else []
-            likely = [*dict.fromkeys([*get_close_matches(tag, self._known, cutoff=0.7), *others])]
-            if likely:
-                return f"the model does not know {tag}, but {', '.join(likely[:20])}"
+            if suggestions := list(dict.fromkeys([*close, *others])):
+                return f"the model does not know {tag}, but {', '.join(suggestions[:20])}"
         if codes and not {*given, *self.defaults[1:]} & {*codes}:
             return f"no target language in front, expected {', '.join(codes[:20])}"
         return ""

@@ -86,7 +86,7 @@ def adam(
     from t2t_repro.training.optimizer import Adam
 
     if isinstance(learning_rate, int):
-        # Keras accepts no other number than a float.
+        # Keras refuses an int.
         learning_rate = float(learning_rate)
     return Adam(
         learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, global_clipnorm=clip_norm

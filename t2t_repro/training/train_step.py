@@ -196,9 +196,9 @@ class TrainStep:
                 ) from error
 
     def _try(self, batch: Batch) -> tf.Tensor:
-        """Computes the gradients of a micro-batch on every replica.
+        """Computes the gradients of a micro-batch on every replica; returns the sum of their norms.
 
-        Every replica's result is returned: TensorFlow leaves out a replica whose result is unused.
+        TensorFlow would leave out a replica whose result is not used.
         """
 
         def norm() -> tf.Tensor:

@@ -188,6 +188,13 @@ def test_a_mirrored_strategy_trains_the_same(fitted):
     assert shape == (SENTENCES, LENGTH, VOCAB)
 
 
+@pytest.mark.slow
+def test_xla_trains_the_same(fitted):
+    history = fit(compiled_model(jit_compile=True))
+    for name, values in fitted.history.items():
+        assert history[name] == pytest.approx(values, rel=1e-4), name
+
+
 def test_xla_on_several_replicas_is_refused():
     with devices(2).scope():
         model = compiled_model(jit_compile=True)

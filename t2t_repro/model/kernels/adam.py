@@ -45,11 +45,11 @@ class FusedAdam(keras.optimizers.Adam):
         trainable_variables: Sequence[keras.Variable],
         learning_rate: tf.Tensor,
     ) -> None:
-        """Updates all weights; Keras calls it.
+        """Updates all weights; Keras calls it, and `update_step` with the same last argument.
 
-        It passes its last argument on to `update_step`: the rate, or all `Scalars`. On a GPU these
-        are computed once for all weights, as they take about four kernels. On a CPU `update_step`
-        computes them for each weight, which is faster if the weights are large.
+        On a GPU this is not the rate, but the `Scalars` computed once for all weights, as they take
+        about four kernels. On a CPU `update_step` computes them for each weight, which is faster if
+        the weights are large.
         """
         rate_or_scalars = self._scalars(learning_rate) if gpu.has_gpu() else learning_rate
         super()._backend_update_step(grads, trainable_variables, rate_or_scalars)

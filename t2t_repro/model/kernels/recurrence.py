@@ -8,9 +8,9 @@ import tensorflow as tf
 def doubled_recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
     """Computes c_t = f_t ⊙ c_{t-1} + u_t for all rows at once.
 
-    Replaces `ssru.recurrence`, with the same arguments. Before step i a row holds what 2^i rows up
-    to it add up to, and the product of their factors; it then takes up the row 2^i before it. There
-    is no division: a product of gates is soon too small for one.
+    Replaces `ssru.recurrence`, with the same arguments, by parallel doubling. After i steps a row
+    holds the sum over the 2^i rows that end with it, and the product of their factors; the next
+    step adds the row 2^i above. There is no division: a product of gates is soon too small for one.
 
     The gradient is g_t = ∂c_t + f_{t+1} g_{t+1}, the same recurrence from the last row to the
     first. Differentiated step by step, it takes ten times as long.
@@ -21,6 +21,7 @@ def doubled_recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) 
         c = _doubled(f, u, length, 1)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            # The first row meets the last row's c here: its factor is a constant, 0.
             g = _doubled(tf.roll(f, -1, axis=0), upstream, length, -1)
             return g * tf.roll(c, 1, axis=0), g
 
