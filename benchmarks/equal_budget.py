@@ -4,10 +4,10 @@
 
 WMT14 English→German as TensorFlow Datasets has it, or a part of it: `--tfds` is its folder; without
 it, where `TfdsCorpus` looks. Or the corpus and subwords that a gin file binds, `--corpus`. One
-joint BPE for all, learned by t2t_repro; the others read its pieces as words. The same updates, real target tokens an update, dropout, schedule, label smoothing,
-mean of the last checkpoints and beam. newstest2013 ("dev") and newstest2014 ("test") are
-translated, and scored by sacreBLEU: means over the seeds that are done, and a paired bootstrap of
-every two toolkits.
+joint BPE for all, learned by t2t_repro; the others read its pieces as words. The same updates, real
+target tokens an update, dropout, schedule, label smoothing, mean of the last checkpoints and beam.
+newstest2013 ("dev") and newstest2014 ("test") are translated, and scored by sacreBLEU: means over
+the seeds that are done, and a paired bootstrap of every two toolkits.
 
 Every step is done once: started again, it goes on where it was killed. Toolkits and seeds one at a
 time, or side by side: `--toolkits=fairseq --seed=2`; what is compared are those that are done. Ours
