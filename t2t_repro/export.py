@@ -66,8 +66,10 @@ def main() -> None:
     elif FLAGS.format == "marian":
         from t2t_repro.formats.marian_export import write_marian_model
 
-        lines = islice(stream_input(FLAGS.calibration, "calibration"), _CALIBRATION_LINES)
-        write_marian_model(translator, export_dir, [*lines])
+        texts = filter(str.strip, stream_input(FLAGS.calibration, "calibration"))
+        if not (lines := [*islice(texts, _CALIBRATION_LINES)]):
+            raise UserError(f"--calibration={FLAGS.calibration} has no text, expected sentences.")
+        write_marian_model(translator, export_dir, lines)
     elif FLAGS.format == "litert":
         from t2t_repro.formats.litert import write_litert_model
 

@@ -20,6 +20,7 @@ from t2t_repro.formats.marian_export import write_marian_model
 from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from tests.commands import outcomes_of
 from tests.decoding.random_translator import TEXT, random_model
 from tests.marian_formulas import assert_same_weights
 
@@ -143,12 +144,11 @@ def test_files_of_a_pair_belong_together_in_a_folder_of_several(exported, tmp_pa
     np.testing.assert_equal(found.shortlist, plain.shortlist)
 
 
-@pytest.mark.parametrize("name", ["model.bin.gz", "model.bin.zst"])
-def test_what_is_compressed_otherwise_is_refused_by_name(name, tmp_path):
-    (tmp_path / name).write_bytes(b"packed")
-    given = tmp_path / name if name.endswith("gz") else tmp_path
-    with pytest.raises(UserError, match=re.escape(name)), model_files(given):
-        pass
+def test_inputs_are_rounded_by_texts_alone(imported, tmp_path):
+    (tmp_path / "blank").write_text("\n \n")
+    flags = f"--model_dir={imported}", "--export_dir=out", "--format=marian", "--calibration=blank"
+    (refused,) = outcomes_of([("export", flags, "")], tmp_path)
+    assert "error: --calibration=blank has no text" in refused.err
 
 
 def test_a_shortlist_of_another_vocabulary_is_refused(exported, tmp_path):
