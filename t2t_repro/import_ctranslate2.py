@@ -37,7 +37,8 @@ def main() -> None:
     from t2t_repro.formats.ctranslate2.model import read_ctranslate2
     from t2t_repro.formats.imported import model_files, write_imported
 
-    with whole_directory(Path(FLAGS.model_dir)) as partial, model_files(place) as folder:
+    files = model_files(place, "import_ctranslate2")
+    with whole_directory(Path(FLAGS.model_dir)) as partial, files as folder:
         model = read_ctranslate2(folder, splitters)
         write_imported(partial, model, os.path.abspath(place), None)
     logging.info(f"imported {place} into {FLAGS.model_dir}")

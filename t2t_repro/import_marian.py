@@ -55,14 +55,13 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
     from t2t_repro.formats.imported import model_files, write_imported
     from t2t_repro.formats.marian import read_marian
 
-    with whole_directory(Path(FLAGS.model_dir)) as partial, model_files(place) as files:
-        is_native = files.is_file() or not (commit or any(files.glob("*config.json")))
+    found = model_files(place, "import_marian", "import_hugging_face")
+    with whole_directory(Path(FLAGS.model_dir)) as partial, found as files:
+        is_native = not (files / "config.json").exists()
         if vocab and not is_native:
             raise UserError(f"--vocab is of Marian's own files, expected none for {name}.")
-        if is_native:
-            models = read_marian(files, [*map(Path, vocab)])
-        else:
-            models = [read_hugging_face(files, **languages)]
+        texts = [*map(Path, vocab)]
+        models = read_marian(files, texts) if is_native else [read_hugging_face(files, **languages)]
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
             write_imported(folder, model, name, commit)

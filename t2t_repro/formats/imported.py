@@ -4,14 +4,13 @@ A setting that decides weights, ids or what is computed of them is honoured, or 
 other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it.
 """
 
+import fnmatch
 import gzip
-import lzma
 import re
 import shutil
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,11 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import keras
 import numpy as np
-import tensorflow as tf
 import yaml
 from absl import logging
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.decoding.loading import read_settings
@@ -56,14 +53,12 @@ TIED = {
 
 _WHOLE = "a file of the model that is whole: copy it again"
 _POINTER = b"version https://git-lfs"
-# What the libraries that read these files raise where one is damaged; RuntimeError and KeyError are
-# h5py's and SentencePiece's, IndexError is TensorFlow's. KeyError also is a name that a file lacks,
-# TypeError and OverflowError a list or a NaN in the place of an id, MemoryError a size made up.
-_DAMAGED = (
-    OSError, ValueError, RuntimeError, LookupError, EOFError, SafetensorError, tf.errors.OpError,
-    yaml.YAMLError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, tarfile.TarError, TypeError,
-    OverflowError, MemoryError,
-)  # fmt: skip
+_KINDS = [
+    ("translate", "model.json config.gin"), ("import_ctranslate2", "model.bin config.json"),
+    ("import_hugging_face", "config.json"), ("import_marian", "*.npz"), ("import_marian", "*.bin"),
+    ("import_marian", "*.y*ml"),
+]  # fmt: skip
+"""Commands, and names of the files that they read; the first one whose files are there counts."""
 
 _EXPANDED = 16
 """No model is compressed further."""
@@ -83,11 +78,14 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
     """
     refuse_pointer(path)
     try:
+        if path.is_file() and not path.stat().st_size:
+            raise ValueError("it is empty")
         return read(path)
-    except _DAMAGED as error:
-        raise UserError(
-            f"{path} cannot be used ({reason_of(error)}); expected {expected}."
-        ) from error
+    except UserError:
+        raise
+    except Exception as error:  # Of a dozen libraries, and of values of other types.
+        reason = reason_of(error)
+        raise UserError(f"{path} cannot be used ({reason}); expected {expected}.") from error
 
 
 def read_sentencepiece(path: Path) -> bytes:
@@ -99,40 +97,62 @@ def read_sentencepiece(path: Path) -> bytes:
 def refuse_pointer(path: Path) -> None:
     """Refuses a pointer that Git LFS leaves in the place of a file."""
     if read_start(path, len(_POINTER)) == _POINTER:
-        raise UserError(
-            f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in its "
-            "repository, or download the file."
-        )
+        fix = "run git lfs pull in its repository, or download the file"
+        raise UserError(f"{path} is a pointer of Git LFS, expected the file itself: {fix}.")
 
 
 @contextmanager
-def model_files(path: Path) -> Iterator[Path]:
+def model_files(path: Path, *commands: str) -> Iterator[Path]:
     """Yields the directory or file of a model, which may be in an archive or a directory.
 
+    Args:
+        path: as a user gives it.
+        commands: those of `_KINDS` that can read the model; by default all.
+
     Raises:
-        UserError: the archive cannot be used, or there are several models.
+        UserError: the archive cannot be used, there are several models, or none for the commands.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        if is_archive := path.is_file() and path.name.lower().endswith(_ARCHIVES):
-            read_file(path, lambda archive: _unpack(archive, folder))
-        elif is_archive := path.is_dir() and any(path.glob("*.gz")):
-            for file in filter(Path.is_file, path.iterdir()):
-                read_file(file, lambda file: _copy(file, Path(folder, file.name)))
-        else:
-            _refuse_packed(path)
+    with tempfile.TemporaryDirectory() as unpacked, tempfile.TemporaryDirectory() as folder:
         try:
-            yield _only_model(Path(folder) if is_archive else path)
+            found = _only_model(path)
+            if _is_archive(found):
+                read_file(found, lambda archive: _unpack(archive, unpacked))
+                found = _only_model(Path(unpacked))
+            beside = found if found.is_dir() else found.parent
+            if found.suffix == ".gz" or (found.is_dir() and any(found.glob("*.gz"))):
+                for file in filter(Path.is_file, files_in(beside)):
+                    if file.suffix == ".gz":
+                        read_file(file, lambda file: _gunzip(file, Path(folder, file.stem)))
+                    else:
+                        shutil.copyfile(file, Path(folder, file.name))
+                found = Path(folder, "" if found.is_dir() else found.stem)
+            elif found.suffix in (".bin", ".json", ".safetensors"):
+                found = beside if (beside / "config.json").exists() else found
+            _check_kind(found, commands or dict(_KINDS))
+            yield found
         except UserError as error:
-            raise UserError(str(error).replace(folder, str(path))) from error
+            text = str(error).replace(unpacked, str(path)).replace(folder, str(path))
+            raise UserError(text) from error
 
 
-def _refuse_packed(path: Path) -> None:
-    """Refuses a file compressed by itself, and a directory of .zst files, not unpacked."""
-    packed = [path] if path.suffix in (".gz", ".zst") else []
-    packed += [x for x in path.glob("*.zst") if not x.with_suffix("").exists()]
-    for file in packed:
-        fix = "give the directory of .gz files as --model, or unpack them all (gunzip, zstd -d)"
-        raise UserError(f"{file} is compressed by itself: {fix}.")
+def _check_kind(path: Path, commands: Collection[str]) -> None:
+    """Refuses files that none of these commands reads, by their names."""
+    names = [x.name for x in (files_in(path) if path.is_dir() else [path] * path.exists())]
+    fits = (of for of, x in _KINDS if all(fnmatch.filter(names, each) for each in x.split()))
+    if (command := next(fits, "")) not in commands:
+        shown = f"has {', '.join(names[:9])}" if names else "is missing or empty"
+        other = f", which python -m t2t_repro.{command} reads" if command else ""
+        expected = " or ".join(x.replace(" ", " with ") for of, x in _KINDS if of in commands)
+        raise UserError(f"{path} {shown}{other}; expected {expected}, unpacked.")
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Returns what a folder has, but for files that are no part of a model."""
+    return sorted(path for path in folder.iterdir() if not NOT_A_MODEL.search(path.name))
+
+
+def _is_archive(path: Path) -> bool:
+    return path.is_file() and path.name.lower().endswith(_ARCHIVES)
 
 
 def _unpack(path: Path, folder: str) -> None:
@@ -149,27 +169,23 @@ def _unpack(path: Path, folder: str) -> None:
                 archive.extract(member, folder, **{} if is_zip else {"filter": "data"})
 
 
-def _copy(file: Path, copy: Path) -> None:
-    """Copies a file of a model, and unpacks it if it is compressed by itself."""
-    if file.suffix == ".gz":
-        with gzip.open(file) as packed:
-            content = packed.read(_most_expanded(file) + 1)
-        check_expanded(file, len(content))
-        copy.with_suffix("").write_bytes(content)
-    else:
-        shutil.copyfile(file, copy)
+def _gunzip(file: Path, copy: Path) -> None:
+    """Unpacks a file that is compressed by itself."""
+    with gzip.open(file) as packed:
+        content = packed.read(_most_expanded(file) + 1)
+    check_expanded(file, len(content))
+    copy.write_bytes(content)
 
 
 def _only_model(path: Path) -> Path:
-    """Returns a path of a model, or the only directory below it that has one."""
-    ends = "/config.json", ".npz", "decoder.yml", ".bin"
-    files = (file for file in path.rglob("*") if str(file).endswith(ends))
-    folders = sorted({x.parent for x in files if not NOT_A_MODEL.search(str(x.relative_to(path)))})
-    if len(folders) > 1 and path not in folders:
-        raise UserError(
-            f"{path} has {', '.join(map(str, folders))}: give one of these, unpacked, as --model."
-        )
-    return folders[0] if folders and path not in folders else path
+    """Returns a path of a model, or the only directory or archive below it that has one."""
+    below = [x for x in path.rglob("*") if not NOT_A_MODEL.search(str(x.relative_to(path)))]
+    ends = "/config.json", ".npz", "decoder.yml", ".bin", ".bin.gz"
+    found = {x.parent for x in below if str(x).endswith(ends)} or {*filter(_is_archive, below)}
+    if len(found) > 1 and path not in found:
+        names = ", ".join(map(str, sorted(found)))
+        raise UserError(f"{path} has {names}: give one of these, unpacked, as --model.")
+    return path if path in found or not found else found.pop()
 
 
 def _most_expanded(path: Path) -> int:
@@ -218,8 +234,8 @@ class SettingsFile:
             return default
         kind = (int, float) if isinstance(default, float) else type(default)
         is_finite = str(value) not in ("nan", "inf", "-inf")
-        if default is not None and not (isinstance(value, kind) and is_finite):
-            raise self.refused(name, f"a value like {default!r}")
+        if not is_finite or (default is not None and not isinstance(value, kind)):
+            raise self.refused(name, "a number" if default is None else f"a value like {default!r}")
         return value
 
     def size(self, name: str, default: int | None = None) -> int:
@@ -252,10 +268,8 @@ class SettingsFile:
 
     def refused(self, name: str, expected: str) -> UserError:
         """Returns the error for a value that cannot be imported."""
-        return UserError(
-            f"{self.path} has {name} = {self.values.get(name)!r}, expected {expected}: a model "
-            "with another value cannot be imported."
-        )
+        other = f"expected {expected}: a model with another value cannot be imported"
+        return UserError(f"{self.path} has {name} = {self.values.get(name)!r}, {other}.")
 
     def warn(self, harmless: Collection[str]) -> None:
         """Warns of what is ignored: fields that are not known, if their values say anything."""
@@ -283,29 +297,28 @@ class WeightsFile:
         array = self.arrays.get(name)
         if array is None or array.shape not in (shape, (1, *shape)):
             shown = "no such weight" if array is None else array.shape
-            raise UserError(
-                f"{self.path} has {shown} for {name}, expected {shape} as the model's settings "
-                "say: give the files of one model."
-            )
-        return read_file(self.path, lambda _: array.astype(np.float32)).reshape(shape)
+            fix = "as the model's settings say: give the files of one model"
+            raise UserError(f"{self.path} has {shown} for {name}, expected {shape} {fix}.")
+        # Integers mean nothing without what they are multiplied by. bfloat16 is of kind V.
+        is_float = array.dtype.kind in "fV"
+        if not is_float or not np.isfinite(value := array.astype(np.float32)).all():
+            fix = "finite floats: copy it again, or give the model as it was before it was rounded"
+            raise UserError(f"{self.path} has {array.dtype} numbers in {name}, expected {fix}.")
+        return value.reshape(shape)
 
     def check_size(self, sizes: Mapping[str, Any]) -> None:
         """Refuses sizes of a model that is larger than the file, before it is built."""
         needed = parameter_count(sizes)
         # Marian's files lack PAD.
         if needed > 2 * sum(array.size for array in self.arrays.values()):
-            raise UserError(
-                f"{self.path} has fewer weights than the {needed:,} that the model's settings say: "
-                "give the files of one model."
-            )
+            fix = "that the model's settings say: give the files of one model"
+            raise UserError(f"{self.path} has fewer weights than the {needed:,} {fix}.")
 
     def check_names(self, known: Collection[str]) -> None:
         """Refuses weights that the model has no place for."""
         if others := self.arrays.keys() - known:
-            raise UserError(
-                f"{self.path} has {', '.join(sorted(others)[:3])}, expected the weights of a "
-                "Transformer with the model's settings: a model with others cannot be imported."
-            )
+            fix = "those that the settings say: a model with others cannot be imported"
+            raise UserError(f"{self.path} has {', '.join(sorted(others)[:3])}, expected {fix}.")
 
 
 class WeightNames:

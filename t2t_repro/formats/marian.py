@@ -110,8 +110,7 @@ def _find(
     folder = path if path.is_dir() else path.parent
     models = [path] if path.suffix in (".npz", ".bin") else []
     names = [f"{path.name}.decoder.yml", "decoder.yml"]
-    if path.is_dir():
-        names += "*decoder.yml", "config*.yml"
+    names += ["*decoder.yml", "config*.yml"] * path.is_dir()
     is_one = not models and not path.is_dir()
     decoders = [path] if is_one else _single(folder, *names, is_needed=False)
     read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
@@ -132,9 +131,8 @@ def _single(
     folder: Path, *patterns: str, is_needed: bool = True, model: Path | None = None
 ) -> list[Path]:
     """Returns the only file of the first of these patterns that has one, or the model's own."""
-    matches = (sorted(folder.glob(pattern)) for pattern in patterns)
-    models = ([x for x in files if not imported.NOT_A_MODEL.search(x.name)] for files in matches)
-    files = next(filter(None, models), [])
+    matches = ([x for x in imported.files_in(folder) if x.match(each)] for each in patterns)
+    files = next(filter(None, matches), [])
     # Firefox's model.enpt.intgemm.bin, vocab.enpt.spm and lex.50.50.enpt.s2t.bin belong together.
     pair = model.suffixes[:1] if model else []
     files = [file for file in files if {*pair} & {*file.suffixes}] or files
@@ -230,7 +228,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
 def _splitter(path: Path) -> MarianFile:
     """Reads the SentencePiece model of a map or of lines; without one, text is words."""
     if path.exists():
-        return MarianFile(imported.read_file(path, Path.read_bytes), [], kind="pieces")
+        return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
         fix = "expected source.spm and target.spm: such a model cannot be imported"
         raise UserError(f"{codes[0]} splits words after Moses's tokenizer, {fix}.")

@@ -72,11 +72,9 @@ def transformer_from_t2t(
     table = _embedding_table(file)
     divisor = settings.value("vocab_divisor") or 1
     if subwords is not None and len(table) != -(-subwords // divisor) * divisor:
-        raise UserError(
-            f"the vocabulary has {subwords} subwords, to be rounded up to a multiple of {divisor} "
-            f"(T2T's vocab_divisor), but the checkpoint has {len(table)} rows of the embedding: "
-            "give the vocabulary that it was trained with."
-        )
+        rounded = f"{subwords} subwords, rounded up to a multiple of {divisor} (vocab_divisor)"
+        fix = f"{len(table)} rows of the embedding: give the vocabulary that it was trained with"
+        raise UserError(f"the vocabulary has {rounded}, but the checkpoint has {fix}.")
     vector = _target_space_vector(file, target_space)
     of_positions: dict[str, Any] = {"positional_encoding": "concatenated"}
     if vector is not None:
@@ -163,11 +161,9 @@ def _embedding_table(file: WeightsFile) -> Array:
     matches = map(_SHARD.fullmatch, file.arrays)
     shards = {int(match[1]): file.arrays[match[0]] for match in matches if match}
     if not shards:
-        raise UserError(
-            f"{file.path} has no variables such as symbol_modality_32000_512/shared/weights_0, "
-            "expected those of a T2T Transformer (version 1.3 or later) whose source, target and "
-            "softmax share one embedding."
-        )
+        name = "symbol_modality_32000_512/shared/weights_0"
+        fix = "a T2T Transformer's (1.3 or later); source, target and softmax share an embedding"
+        raise UserError(f"{file.path} has no variables such as {name}, expected {fix}.")
     return np.concatenate([shards[number] for number in sorted(shards)])
 
 
@@ -177,9 +173,7 @@ def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array |
     if not len(table) and target_space is None:
         return None
     if target_space not in range(len(table)):
-        raise UserError(
-            f"target_space is {target_space}, but {file.path} has a target_space_embedding of "
-            f"{len(table)} rows: leave it out if there are none; otherwise give the row that was "
-            "trained, target_space=0 for translation by T2T 1.5.2 and later."
-        )
+        fix = "leave it out if there are none, or give the trained row, 0 since T2T 1.5.2"
+        rows = f"{file.path} has a target_space_embedding of {len(table)} rows"
+        raise UserError(f"target_space is {target_space}, but {rows}: {fix}.")
     return table[target_space]

@@ -230,6 +230,6 @@ def _advice(path: Path) -> str:
     if existing := next((one for one in near if (one / "model.json").is_file()), None):
         return f"give --model_dir={quote(str(existing))}"
     return (
-        "give that of a training run, or import the model by t2t_repro.import_t2t, import_marian "
-        "or import_ctranslate2"
+        "give that of a training run, or import the model by t2t_repro.import_t2t, "
+        "import_marian, import_hugging_face or import_ctranslate2"
     )

@@ -153,11 +153,9 @@ def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
     """Returns their row of each of our ids: those of pieces, then those without a piece."""
     pad, eos, *_ = ids.tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
-        raise UserError(
-            f"{directory / CONFIG} has {count} ids, pad_token_id = {config.pad} and eos_token_id = "
-            f"{config.eos}, but a vocabulary has {len(ids)} pieces, PAD at {pad} and EOS at {eos}: "
-            "give the files of one model."
-        )
+        ours = f"has {count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
+        theirs = f"{len(ids)} pieces, PAD at {pad} and EOS at {eos}: give the files of one model"
+        raise UserError(f"{directory / CONFIG} {ours}, but a vocabulary has {theirs}.")
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
 
 
@@ -274,7 +272,8 @@ def read_weights(directory: Path) -> WeightsFile:
 def _read_shards(index: Path) -> dict[str, NDArray]:
     """Reads the files beside it that an index names."""
     names = {*dict(read_json(index)["weight_map"]).values()}
-    shards = [load_file(index.with_name(Path(name).name)) for name in sorted(names)]
+    files = [index.with_name(Path(name).name) for name in sorted(names)]
+    shards = (imported.read_file(file, load_file) for file in files)
     return {name: weight for shard in shards for name, weight in shard.items()}
 
 
@@ -325,10 +324,8 @@ def position_kind(
         fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind
-    raise UserError(
-        f"{file.path} has {' and '.join(names)} that are not the sinusoids of transformers or "
-        "of Marian, expected these or none: a model with learned ones cannot be imported."
-    )
+    fix = "or Marian's, expected these or none: a model with learned ones cannot be imported"
+    raise UserError(f"{file.path}: {' and '.join(names)} are not transformers' sinusoids {fix}.")
 
 
 def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArray]) -> None:
@@ -362,8 +359,7 @@ def _share_tied(file: WeightsFile, model: Transformer) -> None:
     stored = [name for name in names if name in file.arrays]
     tables = [file.arrays[name] for name in stored]
     if not all(np.array_equal(tables[0], table) for table in tables):
-        raise UserError(
-            f"{file.path} has different numbers in {' and '.join(stored)}, expected the same: "
-            "set tie_word_embeddings in config.json to false if they should differ."
-        )
+        fix = "the same: set tie_word_embeddings in config.json to false if they should differ"
+        shown = " and ".join(stored)
+        raise UserError(f"{file.path} has different numbers in {shown}, expected {fix}.")
     file.arrays.update({name: tables[0] for name in names if tables})

@@ -60,10 +60,12 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
     elif kind == "shards":
         path.unlink()
         files = {name: f"{number % 2}.safetensors" for number, name in enumerate(weights)}
-        for file in ("0.safetensors", "1.safetensors"):
-            save_file({x: weights[x] for x in files if files[x] == file}, tmp_path / file)
         index = tmp_path / "model.safetensors.index.json"
         index.write_text(json.dumps({"weight_map": files}))
+        with pytest.raises(UserError, match=r"^[^ ]*0\.safetensors cannot be used"):
+            read_hugging_face(tmp_path)
+        for file in ("0.safetensors", "1.safetensors"):
+            save_file({x: weights[x] for x in files if files[x] == file}, tmp_path / file)
     else:
         save_file({name: value.astype(bfloat16) for name, value in weights.items()}, path)
         expected = [value.astype(bfloat16) for value in expected]

@@ -283,6 +283,9 @@ BROKEN: dict[str, Any] = {
     "vocab.spm .* expected": lambda f: (f / "vocab.spm").write_bytes(train(SOURCE_TEXT, 60)),
     "model.intgemm.bin .*binary": call_binary,
     "Wpos": lambda f: change_weights(f, lambda arrays: arrays.update(MORE)),
+    "vocab.spm .*empty": lambda f: (f / "vocab.spm").write_bytes(b""),
+    "float32 numbers": lambda f: change_weights(f, lambda a: a["Wemb"].fill(np.nan)),
+    "int8 numbers": lambda f: change_weights(f, lambda a: a.update(Wemb=np.int8(a["Wemb"]))),
     "encoder_l1_self_Wq": lambda f: change_weights(f, lambda a: a.pop("encoder_l1_self_Wq")),
 }
 """How a model is damaged, by what the error must name."""

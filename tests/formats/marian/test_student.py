@@ -3,6 +3,7 @@
 import gzip
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,12 +123,15 @@ def test_what_marian_cannot_hold_is_refused_by_name(sizes, named, subwords, tmp_
 
 
 def test_files_may_be_compressed_one_by_one_and_have_no_config(exported, tmp_path):
+    (tmp_path / "adapter_config.json").touch()
     for path in exported.glob("*[!l]"):
         (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-    with model_files(tmp_path) as files:
-        (packed,) = read_marian(files)
     (plain,) = read_marian(exported)
-    assert_same_weights(packed.model, plain.model)
+    archive = shutil.make_archive(str(exported.with_name("all")), "zip", tmp_path)
+    for given in (tmp_path / "model.bin.gz", Path(archive), tmp_path):
+        with model_files(given, "import_marian") as files:
+            (packed,) = read_marian(files)
+        assert_same_weights(packed.model, plain.model)
     assert packed.shortlist
     assert plain.shortlist
     np.testing.assert_array_equal(packed.shortlist.ids, plain.shortlist.ids)
