@@ -41,6 +41,7 @@ SETTINGS = table_of("hugging_face/settings.yml")
 _CONFIG = "tokenizer_config.json"
 
 _NLLB = "eng_Latn"
+_NLLB_CODE = re.compile("[a-z]{3}_[A-Z][a-z]{3}")
 _SOURCES = {"M2M100Tokenizer": "en", "NllbTokenizer": _NLLB, "SMALL100Tokenizer": ""}
 """The source's language by default; SMaLL-100's source has the target's alone."""
 
@@ -85,17 +86,10 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     default = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
     config.require_all(SETTINGS["tokenizers"]["m2m_100"])
     model = imported.read_sentencepiece(directory / "sentencepiece.bpe.model")
-    if default == _NLLB:
-        if not licence_of(directory):
-            logging.warning("NLLB's published weights are not for commercial use (CC-BY-NC 4.0)")
-        fast = read_file(directory / "tokenizer.json", read_json)
-        ids, added = fast["model"]["vocab"], fast["added_tokens"]
-        codes = {token["id"]: token["content"] for token in added if token["id"] > ids["<unk>"]}
-    else:
-        config.require("language_codes", "m2m100")
-        ids = read_file(directory / "vocab.json", read_json)
-        codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
-    special = [ids[name] for name in _SPECIAL.values()]
+    if default == _NLLB and not licence_of(directory):
+        logging.warning("NLLB's published weights are not for commercial use (CC-BY-NC 4.0)")
+    name = "tokenizer.json" if default == _NLLB else "vocab.json"
+    ids, codes, special = read_file(directory / name, _read_ids)
     tags = {number: f">>{code}<<" for number, code in codes.items()}
     names = {number: piece for piece, number in ids.items()} | tags
     source = source or config.value("src_lang") or default
@@ -106,14 +100,25 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     cleans = bool(config.value("clean_up_tokenization_spaces"))
     files = (MarianFile(model, [], cleans, languages=two) for two in (both if default else [], []))
     sides = (ImportedSide.in_our_order(file, names, special, len(names)) for file in files)
-    longest = config.value("model_max_length")
+    longest = int(min(2**31, config.value("model_max_length", 1e30)))
     config.warn(SETTINGS["tokenizer_without_effect"])
-    return ImportedText(next(sides), next(sides), longest and int(longest))
+    return ImportedText(next(sides), next(sides), longest)
+
+
+def _read_ids(path: Path) -> tuple[dict[str, int], dict[int, str], list[int]]:
+    """Reads the id of every piece, the language of other ids, and the ids of special tokens."""
+    ids = read_json(path)
+    codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
+    if path.name != "vocab.json":
+        ids = ids["model"]["vocab"] | {one["content"]: one["id"] for one in ids["added_tokens"]}
+        codes = {number: name for name, number in ids.items() if _NLLB_CODE.fullmatch(name)}
+    ids = {piece: int(number) for piece, number in ids.items()}
+    return ids, codes, [ids[name] for name in _SPECIAL.values()]
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:
     """Reads the vocabulary of a side."""
-    ids = read_json(path)
+    ids = {piece: int(number) for piece, number in read_json(path).items()}
     pieces = {number: piece for piece, number in ids.items()}
     return ImportedSide.in_our_order(file, pieces, [ids[name] for name in special], len(ids))
 
@@ -146,10 +151,9 @@ def marian_file(subwords: SubwordModel) -> MarianFile:
         return subwords.content
     pieces = subwords.pieces()
     if codes := [*filter(_LANGUAGE_CODE.fullmatch, pieces)]:
-        raise UserError(
-            f"{subwords.model_path} has the symbol {codes[0]}, which MarianTokenizer takes for the "
-            "code of a language; expected others, such as <2de>: give --format=saved_model."
-        )
+        fix = "for the code of a language; expected such as <2de>: give --format=saved_model"
+        path = subwords.model_path
+        raise UserError(f"{path} has the symbol {codes[0]}, which MarianTokenizer takes {fix}.")
     return MarianFile(model, pieces)
 
 

@@ -148,6 +148,7 @@ def test_directions_name_both_languages(theirs):
     assert direction.tag == found["en-de"]
     with pytest.raises(UserError):
         read_directions(["xx-de"], [theirs.translator])
+    assert ">><mask><<" not in theirs.translator.subwords.source.pieces()
 
 
 @pytest.fixture
@@ -180,9 +181,12 @@ def test_what_is_known_of_a_licence_is_said(caplog):
     assert "CC-BY-NC" in caplog.text
 
 
-def test_languages_of_a_model_that_takes_none_are_refused(small):
+def test_languages_that_a_model_lacks_and_a_damaged_vocabulary_are_refused(small):
     with pytest.raises(UserError, match="takes no languages"):
         read_hugging_face(small, source="en")
+    (small / "vocab.json").write_text("{}")
+    with pytest.raises(UserError, match=r"vocab\.json"):
+        read_hugging_face(small)
 
 
 @pytest.mark.parametrize(
