@@ -14,8 +14,10 @@ from pathlib import Path
 from babel import Locale
 
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory, write_json
 from t2t_repro.formats.ctranslate2.export import write_ctranslate2_model
+from t2t_repro.text.subword_model import SHARED_SUBWORDS
 
 
 def write_argos_package(
@@ -34,8 +36,12 @@ def write_argos_package(
         the path of the package.
 
     Raises:
-        UserError: CTranslate2 cannot express the model, or it has no SentencePiece model.
+        UserError: CTranslate2 cannot express the model, it has no SentencePiece model, or its
+            sources begin with a language, which Argos does not write.
     """
+    if tags := [*translator.tags.languages.values()]:
+        fix = "which Argos does not write: give --format=ctranslate2"
+        raise UserError(f"sources of the model begin with a language such as {tags[0]}, {fix}.")
     names = [Locale("en").languages.get(code, code) for code in languages]
     # As Argos Translate names its own.
     name = f"translate-{'_'.join(languages)}-{version.replace('.', '_')}"
@@ -46,8 +52,8 @@ def write_argos_package(
     with whole_directory(export_dir) as partial:
         package = partial / name
         write_ctranslate2_model(translator, weights, package / "model")
-        for file in package.glob("model/*subwords.model"):
-            file.unlink()
+        # Argos has one splitter. Those of two sides stay, for `import_ctranslate2`.
+        (package / "model" / SHARED_SUBWORDS).unlink(missing_ok=True)
         (package / "sentencepiece.model").write_bytes(splitter)
         write_json(package / "metadata.json", metadata)
         (package / "README.md").write_text(f"# {names[0]} - {names[1]}\n\nMade with t2t_repro.\n")

@@ -47,7 +47,7 @@ _ROUNDING = 1e-6
 """The most by which sinusoids in float32 differ at position 1; the angle's error grows with it."""
 
 
-@np.errstate(all="ignore")  # What is not a number is refused at the end.
+@np.errstate(all="ignore")  # What is not a number is refused.
 def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedModel:
     """Reads a directory with model.bin, config.json and vocabularies.
 
@@ -63,10 +63,11 @@ def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedMo
     file, config = _ModelBin(folder / layout.MODEL), SettingsFile(folder / layout.CONFIG)
     config.require_all(layout.SETTINGS["config"])
     search: dict[str, object] = {}
-    if is_package := (metadata := folder.with_name("metadata.json")).exists():
+    paths = splitters or _find_splitters(folder)
+    if (metadata := folder.with_name("metadata.json")).exists():
         SettingsFile(metadata).require_all(layout.SETTINGS["package"])
         search |= layout.SETTINGS["argos_search"]
-    paths = splitters or _find_splitters(metadata.parent if is_package else folder)
+        paths = paths or _find_splitters(metadata.parent)
     models = [imported.read_sentencepiece(path) for path in paths] or [b""]
     source = _read_side("source", folder, config, file.table(layout.SOURCE), models[0])
     target_table = file.table(layout.TARGET)
@@ -106,10 +107,10 @@ class _ModelBin(imported.WeightsFile):
 
 def _find_splitters(folder: Path) -> list[Path]:
     """Finds the SentencePiece models of source and target; none where text is words."""
-    paths = sorted({*folder.glob("*.spm"), *folder.glob("*.model")})
+    paths = [path for path in imported.files_in(folder) if path.suffix in (".spm", ".model")]
     names = [path.name for path in paths]
-    are_sides = all(name.startswith(("source", "target")) for name in names)
-    if "bpe.model" in names or len(paths) > 1 + are_sides:
+    are_sides = any(name.startswith(("source", "target")) for name in names)
+    if "bpe.model" in names or len(paths) not in ([2] if are_sides else [0, 1]):
         fix = "give one a side as --sentencepiece; models with BPE (bpe.model) cannot be imported"
         raise UserError(f"{folder} has {', '.join(names)}, expected SentencePiece models: {fix}.")
     return paths
@@ -130,7 +131,7 @@ def _read_side(
     if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
         fix = f"with {eos_token} and {unk_token} among them: give the files of one model"
         raise UserError(f"{path} has {len(tokens)} tokens, expected {len(table)}, {fix}.")
-    may_be_pad = map(numbers.get, ("<pad>", "<blank>", config.value("decoder_start_token")))
+    may_be_pad = map(numbers.get, ("<pad>", "<blank>", config.value("decoder_start_token", "")))
     pads = [n for n in may_be_pad if n not in (None, eos, unk) and not table[n].any()]
     pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in numbers.items()}
     pieces |= {_NO_PAD: "<pad -1>", _NO_EOS: eos_token, _NO_UNK: unk_token}
@@ -141,13 +142,13 @@ def _read_side(
 def _read_tokens(path: Path) -> list[str]:
     """Reads the token of every id."""
     text = read_at_most(path, MAX_FILE_BYTES).decode()
-    is_json = path.suffix == ".json"
-    return [*map(str, json.loads(text) if is_json else text.removesuffix("\n").split("\n"))]
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return [*map(str, json.loads(text) if path.suffix == ".json" else lines)]
 
 
 def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:
     """Returns our id of the token with which a translation begins."""
-    token, pieces = config.value("decoder_start_token"), target.file.pieces
+    token, pieces = config.value("decoder_start_token", ""), target.file.pieces
     if token not in pieces:
         raise config.refused("decoder_start_token", "a token of the target's vocabulary")
     start: int = pieces.index(token)
@@ -262,5 +263,3 @@ def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) ->
     # Other scalars must say nothing.
     for name in scalars.values.keys() - scalars.known - {*layout.SETTINGS["without_effect"]}:
         scalars.require(name)
-    if not all(np.isfinite(weight).all() for weight in model.get_weights()):
-        raise UserError(f"{file.path} has weights that are not numbers: copy it again.")

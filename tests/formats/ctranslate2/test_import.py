@@ -69,7 +69,7 @@ def test_the_command_writes_a_model_directory_or_nothing(tmp_path):
     assert done.status == 0, done.err
     assert load_translator(tmp_path / "ours").model.settings.start_id
     assert (refused.status, f"\n{refused.err}".count("\nerror:")) == (2, 1)
-    assert "model.bin" in refused.err
+    assert "t2t_repro.translate reads; expected model.bin with config.json" in refused.err
     assert {path.name for path in tmp_path.iterdir()} == {"theirs", "ours"}
 
 
@@ -136,7 +136,8 @@ def test_lines_are_a_vocabulary_and_a_layer_aligns(tmp_path):
     write(tmp_path, "OPUS-MT", spec={"num_layers": 2, "alignment_layer": 0, "pre_norm": False})
     path = tmp_path / "shared_vocabulary.json"
     before = read_ctranslate2(tmp_path).text.source.file.pieces
-    path.with_suffix(".txt").write_text("\n".join(json.loads(path.read_text())) + "\n")
+    lines = [f"{token}\r\n" for token in json.loads(path.read_text())]
+    path.with_suffix(".txt").write_bytes("".join(lines).encode())
     path.unlink()
     after = read_ctranslate2(tmp_path)
     assert after.text.source.file.pieces == before
@@ -167,6 +168,8 @@ BAD = {
     "another gelu": lambda f: rebuilt(f, activation=1),
     "the source begins": lambda f: set_config(f, add_source_bos=True),
     "the user gives the first token": lambda f: set_config(f, decoder_start_token=None),
+    "a list for a token": lambda f: set_config(f, decoder_start_token=[1]),
+    "splits one side": lambda f: (f / "source.spm").write_bytes(b"x"),
     "tokens without end": lambda f: (f / "shared_vocabulary.json").write_text("[" * 10**5),
     "too few tokens": lambda f: (f / "shared_vocabulary.json").write_text('["<unk>", "</s>"]'),
     "not a number": lambda f: write(f, "OPUS-MT", scale=float("nan")),
