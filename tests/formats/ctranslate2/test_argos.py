@@ -44,10 +44,8 @@ def test_a_package_is_as_argos_translate_has_them(package):
 
 @pytest.mark.parametrize("below", [None, "", "model/model.bin"])
 def test_a_package_comes_back_with_the_search_of_argos(below, package, translator, tmp_path):
-    place = package.parent
-    if below is not None:
-        zipfile.ZipFile(package).extractall(tmp_path)
-        place = tmp_path / package.stem / below
+    zipfile.ZipFile(package).extractall(tmp_path)
+    place = package.parent if below is None else tmp_path / package.stem / below
     write_imported(tmp_path / "ours", read(place), "package", None)
     ours = load_translator(tmp_path / "ours")
     assert ours.settings.search == BeamSearch(4, 0.2, power_penalty)

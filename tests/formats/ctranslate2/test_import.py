@@ -21,6 +21,7 @@ from t2t_repro.text.subword_model import shared  # noqa: E402
 from tests.commands import outcomes_of  # noqa: E402
 from tests.formats.ctranslate2.directory import FAMILIES, WORDS, set_config, write  # noqa: E402
 from tests.formats.ctranslate2.test_export import SIZES, model_of  # noqa: E402
+from tests.text.marian_directory import train  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -169,7 +170,7 @@ BAD = {
     "the source begins": lambda f: set_config(f, add_source_bos=True),
     "the user gives the first token": lambda f: set_config(f, decoder_start_token=None),
     "a list for a token": lambda f: set_config(f, decoder_start_token=[1]),
-    "splits one side": lambda f: (f / "source.spm").write_bytes(b"x"),
+    "splits one side": lambda f: (f / "source.spm").write_bytes(train(["a b"], 9)),
     "tokens without end": lambda f: (f / "shared_vocabulary.json").write_text("[" * 10**5),
     "too few tokens": lambda f: (f / "shared_vocabulary.json").write_text('["<unk>", "</s>"]'),
     "not a number": lambda f: write(f, "OPUS-MT", scale=float("nan")),
