@@ -173,7 +173,7 @@ def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array |
     if not len(table) and target_space is None:
         return None
     if target_space not in range(len(table)):
-        fix = "leave it out if there are none, or give the trained row, 0 since T2T 1.5.2"
+        fix = "leave it out if there are none, or give the trained one (target_space=0 since 1.5.2)"
         rows = f"{file.path} has a target_space_embedding of {len(table)} rows"
         raise UserError(f"target_space is {target_space}, but {rows}: {fix}.")
     return table[target_space]

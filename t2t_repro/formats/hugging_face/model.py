@@ -324,8 +324,8 @@ def position_kind(
         fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind
-    fix = "or Marian's, expected these or none: a model with learned ones cannot be imported"
-    raise UserError(f"{file.path}: {' and '.join(names)} are not transformers' sinusoids {fix}.")
+    fix = "the sinusoids of transformers or Marian: a model with learned ones cannot be imported"
+    raise UserError(f"{file.path}: {' and '.join(names)} are not {fix}.")
 
 
 def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArray]) -> None:
