@@ -81,8 +81,8 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
         if path.is_file() and not path.stat().st_size:
             raise ValueError("it is empty")
         return read(path)
-    except UserError:
-        raise
+    except (UserError, NameError, ImportError, AssertionError):
+        raise  # Said already, or a bug.
     except Exception as error:  # Of a dozen libraries, and of values of other types.
         reason = reason_of(error)
         raise UserError(f"{path} cannot be used ({reason}); expected {expected}.") from error
