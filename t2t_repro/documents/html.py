@@ -12,18 +12,28 @@ from t2t_repro.decoding.markup import EMPTY
 # A part of a text, and what is to be translated of it: "" if it stays as it is.
 Piece = tuple[str, str]
 
-# Unclosed markup reaches to the end, as in browsers. Templates have marks of their own.
-_MARKUP = re.compile(r"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
+# Templates have marks of their own, in tags, too.
+_TEMPLATE = r"\{[{%#][^{}]*+\}"
+_PROGRAM = r"<%.*?(?:%>|\Z)|<\?(?:php\b|=).*?(?:\?>|\Z)"
+
+# Unclosed markup reaches to the end, as in browsers.
+_MARKUP = re.compile(rf"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
     |<(?P<raw>script|style)\b.*?(?:</(?P=raw)[^>]*(?:>|\Z)|\Z)
     |<(?P<end>/?)(?P<tag>[a-z][^\s/>]*)
-      (?:=\s*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))|\{[{%][^{}]*+\}|<(?:%.*?%|\?.*?\?)>|[^>])*+(?:>|\Z)
-    |<%.*?(?:%>|\Z)|<\?(?:php\b|=).*?(?:\?>|\Z)|<[/!?][^>]*(?:>|\Z)""")
+      (?:=\s*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))|{_TEMPLATE}|{_PROGRAM}|[^>])*+(?:>|\Z)
+    |{_PROGRAM}|<[/!?][^>]*(?:>|\Z)""")
 
 # Elements that are not sentences: programs, formulas, and text whose white space counts.
 _KEPT = re.compile("pre|code|kbd|samp|var|math|textarea|xmp")
 
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
 _NO = re.compile(r"""(?i)\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b""")
+
+# Where the first begins, the second ends without an end tag, which it may lack if it ends its like.
+_ENDS = re.compile(r"""(?x)li>li|d[dt]>d[dt]|r[pt]>r[pt]|opt\w+>opt\w+|t[dh]>t[dh]|tr>t[dhr]
+    |t(?:body|foot|head)>t(?:[dhr]|body|foot|head)|(?:article|aside|blockquote|d(?:etails|i[rv]|[dlt])
+      |fieldset|fig(?:caption|ure)|footer|form|h\w+|li|main|menu|nav|[ou]l|p|pre|search|section
+      |t(?:[dhr]|able|body|foot|head))>p""")
 
 
 def split_html(html: str) -> Iterator[Piece]:
@@ -36,8 +46,9 @@ def split_html(html: str) -> Iterator[Piece]:
     and the time is linear. Python's html.parser takes a minute for 50,000 characters such as
     "<a <a <a".
 
-    Elements of `_KEPT`, and those with translate="no" or class="notranslate", stay; if they are not
-    closed, to the end. So do the parts of an address, a placeholder or an @name with tags in it.
+    Elements of `_KEPT`, and those with translate="no" or class="notranslate", stay; if they lack an
+    end tag that they must have, to the end. So do the parts of an address, a placeholder or an
+    @name with tags in it.
 
     Args:
         html: any text. Of a piece of text, entities are translated as characters, and line breaks
@@ -77,28 +88,36 @@ def _marked(html: str) -> str:
 
 def _elements(html: str) -> Iterator[tuple[str, str]]:
     """Yields texts and markup, and what a reader sees of each: the text, nothing or a blank."""
-    kept, depth, end = "", 0, 0
+    # The names of elements, from the first one that stays.
+    opened, end = list[str](), 0
     for found in _MARKUP.finditer(html):
         text = html[end : found.start()]
-        yield text, " " if kept else text
-        tag, is_end = (found["tag"] or "").lower(), bool(found["end"])
+        yield text, " " if opened else text
+        tag = (found["tag"] or "").lower()
         yield found[0], "" if _INLINE.fullmatch(tag) else " "
         end = found.end()
         if not tag or found[0].endswith("/>") or EMPTY.fullmatch(tag):
             continue
-        if not kept and not is_end and (_KEPT.fullmatch(tag) or _NO.search(found[0])):
-            kept = tag
-        if tag == kept:
-            depth += -1 if is_end else 1
-            kept = tag if depth else ""
-    yield html[end:], " " if kept else html[end:]
+        # Not all of them: time would grow with the square of the depth.
+        if found["end"] and tag in (names := opened[:-51:-1]):
+            del opened[-1 - names.index(tag) :]
+        elif found["end"] and opened and tag != "p" and not _INLINE.fullmatch(tag):
+            # Perhaps that of an element around the first one.
+            opened = [] if _ENDS.fullmatch(f"{opened[0]}>{opened[0]}") else opened
+        elif not found["end"]:
+            while opened and _ENDS.fullmatch(f"{tag}>{opened[-1]}"):
+                opened.pop()
+            if opened or _KEPT.fullmatch(tag) or _NO.search(found[0]):
+                opened.append(tag)
+    yield html[end:], " " if opened else html[end:]
 
 
 def html_of(text: str, piece: str = "") -> str:
     """Returns the HTML that stands for a text, with the tags of its piece."""
     tags = [tag[0] for tag in _MARKUP.finditer(piece)]
-    html = escape(text, quote=False).replace("\xa0", "&nbsp;")
-    for raw in re.findall(r"\{[{%].*?[}%]\}", piece):
+    # XHTML has no names of characters.
+    html = escape(text, quote=False).replace("\xa0", "&nbsp;" if "&nbsp;" in piece else "\xa0")
+    for raw in re.findall(_TEMPLATE, piece):
         html = html.replace(escape(unescape(raw), quote=False), raw)
     return re.sub(r"&lt;/?\w+=(\d+)&gt;", lambda tag: tags[int(tag[1])], html) if tags else html
 

@@ -1,6 +1,7 @@
 """HTML: markup stays, and nothing is lost."""
 
 import random
+from time import process_time
 
 import pytest
 
@@ -12,7 +13,7 @@ from t2t_repro.documents.html import html_of, split_html
     [
         "<script>if (a<b) { tree }</script>",
         "<pre>a <b>tree</b>\n <pre>x</pre> y</pre>",
-        "<p lang=en translate=no>a <p>b</p> <br translate='no'> c</p>",
+        "<div lang=en translate=no>a <div>b</div> <br translate='no'> c</div>",
         '<i translate="NO">a tree',
         "<!-- a > b -->",
         "<a title='x > y' href=it's>",
@@ -41,9 +42,25 @@ def test_a_text_without_letters_stays():
 
 
 def test_text_is_escaped():
-    assert html_of('a < b & "c"\xa0') == 'a &lt; b &amp; "c"&nbsp;'
-    with_code = "{{> a}} &gt; {% b > c %}"
-    assert html_of("{{> a}} > {% b > c %}", with_code) == with_code
+    assert html_of('a < b & "c"\xa0') == 'a &lt; b &amp; "c"\xa0'
+    with_code = "{{> a}} &gt;&nbsp;{% b > c %}"
+    assert html_of("{{> a}} >\xa0{% b > c %}", with_code) == with_code
+
+
+def test_an_element_that_stays_ends_without_its_end_tag_as_in_html():
+    html = (
+        "<ul><li translate=no>a</b><ul><li>b<li>c</ul></p>d<li>tree</ul><p translate=no>a<div>tree"
+        "</div><table><tr translate=no><td>a<td><p>b<tr><td>tree</table><dl><dt translate=no>a<dd>"
+        "tree<dd translate=no>b</dl><div translate=no><p>a</section>b</div>tree"
+    )
+    assert [text for _, text in split_html(html) if text] == ["tree"] * 5
+
+
+@pytest.mark.parametrize("unit", ["a {{", "<p <% "])
+def test_time_is_linear(unit):
+    start = process_time()
+    assert [html_of(text, piece) for piece, text in split_html(unit * 10_000)]
+    assert process_time() - start < 5
 
 
 @pytest.mark.parametrize(
