@@ -77,16 +77,19 @@ def _translate_file(path: Path) -> None:
     units = len([*fill(path, content, lambda source: sources.setdefault(source, ""))])
     lines = [*sources]
     engine, settings = _load_engine()
+    # In HTML and XML, numbers stand for what the encoding lacks.
+    codec = "utf-8" if fill in (xml.fill, fill_html) else encoding
 
     def work(block: Block, report: Report) -> Outputs:
         own = block.texts["input"]
         texts = [f"{FLAGS.tag} {text}" if FLAGS.tag else text for text in map(without_key, own)]
         found = translate_split(engine, texts, FLAGS.source_language, report)
-        return {"output": [*map(sound_text, own, found, repeat(encoding))]}
+        return {"output": [*map(sound_text, own, found, repeat(codec))]}
 
     def write(found: Iterable[str], output: str | None) -> None:
         edits = [*fill(path, content, dict(zip(lines, found, strict=True)).__getitem__)]
-        write_whole(Path(FLAGS.output), filled(content, chain(*edits)).encode(encoding))
+        new = filled(content, chain(*edits)).encode(encoding, "xmlcharrefreplace")
+        write_whole(Path(FLAGS.output), new)
         left = edits.count([])
         logging.info(f"{output}: {units - left} filled, {left} left: the model broke them")
 

@@ -25,15 +25,17 @@ Translate = Callable[[str], str]
 
 # In the first line of XML, the header of HTML or of PO; not in other texts.
 _ENCODING = re.compile(rb"""(?imx)
-    (?:\A(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']|<meta\s[^>]*?charset\s*=\s*["']?
-    |^(?:msgstr\s*)?".*?Content-Type:.*?charset=)(?!CHARSET)([\w.:-]+)""")
+    (?:\A(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']|<meta\s[^<>]*?charset\s*=\s*["']?
+    |^(?:msgstr\s*)?".*?Content-Type:.*?charset=)(?!CHARSET|UTF-?16)([\w.:-]+)""")
 
 # The mark of a shortcut key: _File, E&xit, ~View; not of max_size, AT&T and ~/notes.
 _KEY = re.compile(r"""(?x)(?<![\w&~\\./-])
     (?:(?:[A-ZÀ-Þ][^\W\d_]*|[^\W\d_]+(?!_))(?=.[a-zß-ÿ]))?([&_~])[^\W\d_]""")
 
-# What C's formats take as an argument, in its order.
-_ARGUMENT = re.compile(r"%[-+ #0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]")
+# What C's formats take as an argument, in its order; not "5% of" and "5 % of".
+_ARGUMENT = re.compile(
+    r"%(?!(?<=\d%)[ -]|(?<=\d\s%) )[-+ #0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]"
+)
 
 # ICU's forms of a text, which a model cannot choose.
 _FORMS = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select)")
@@ -44,21 +46,26 @@ CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")
 def read_text(path: Path) -> tuple[str, str]:
     """Reads a file, and returns its text, and the encoding that it names, by default UTF-8.
 
+    As in browsers, bytes that ISO 8859-1 lacks are Windows-1252's, and what says in single bytes
+    that it is UTF-16 is UTF-8.
+
     Raises:
         UserError: it cannot be read, or is in another encoding.
     """
     with opened(path, str(path)) as file:
         content = file.read()
     # Of XML only the first tag says it; of others, no comment.
-    is_xml = re.match(rb"\s*<(\?xml|xliff)", content)
-    head = content[: content.find(b">") + 1] if is_xml else re.sub(rb"(?s)<!--.*?-->", b"", content)
+    is_xml = re.match(rb"\s*<(?:\?xml|xliff)[^>]*>?", content)
+    head = is_xml[0] if is_xml else re.sub(rb"(?s)<!--.*?(?:-->|\Z)", b"", content)
     found = None if content.startswith(BOM_UTF8) else _ENCODING.search(head)
     encoding = found[1].decode() if found else "utf-8"
+    if encoding.lower() in ("iso-8859-1", "latin1") and re.search(rb"[\x80-\x9f]", content):
+        encoding = "cp1252"
     try:
         return content.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        fix = f"expected {encoding}: convert it, and what it says of itself, to UTF-8 (with iconv)."
+        fix = "expected UTF-8, or the encoding that it names: convert it, or correct that name."
         raise UserError(f"{path}, line {line}: {reason_of(error)}; {fix}") from error
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from gettext import c2py
+from itertools import zip_longest
 from pathlib import Path
 
 from t2t_repro.config.values import short
@@ -40,14 +41,14 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
     for found in _ENTRY.finditer(text):
         if found["wrong"]:
             line = f"{path}, line {text[: found.start('wrong')].count(chr(10)) + 1}"
-            raise UserError(f"{line}: received {short(found['wrong'])}, expected msgid or msgstr.")
+            raise UserError(f'{line}: {short(found["wrong"])}, expected msgid "..." msgstr "...".')
         for _ in re.findall(r"(?m)^\s*#~\s*msgid\s", found["obsolete"] or ""):
             yield found, [], [], "obsolete"
         if found["source"]:
             sources = [_read(found[name]) for name in ("source", "plural") if found[name]]
             forms = [_read(form) for form in re.findall(_FORM, found["forms"])]
-            fuzzy = "fuzzy" if _FUZZY.search(found["comments"]) else ""
-            kind = fuzzy if any(forms) else "empty"
+            is_fuzzy = _FUZZY.search(found["comments"])
+            kind = "empty" if not all(forms) else "fuzzy" if is_fuzzy else ""
             yield found, sources, forms, kind if sources[0] or found["context"] else "header"
 
 
@@ -79,7 +80,6 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     Raises:
         UserError: a line is not PO's, or the rule of plural forms is not C's.
     """
-    newline = "\r\n" if "\r\n" in text else "\n"
     # The form of each number.
     count, rule = 2, [1, 0]
     for found, sources, forms, kind in entries(path, text):
@@ -93,12 +93,16 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         if not all(texts := [translate(source) for source in sources]):
             yield []
             continue
+        newline = "\r\n" if "\r\n" in found[0] else "\n"
         lines = [f"msgstr {_quoted(texts[0], newline)}"]
         if found["plural"]:
             # French has that of 1 for 0, too: msgfmt takes a few numbers for one.
             own = rule.count(rule[1]) < 5 or (count > 1 and kept(sources[0]) == kept(sources[1]))
             chosen = [texts[0 if own and i == rule[1] else 1] for i in range(count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
+        # Forms that are there stay.
+        old = [one[0].strip() * bool(_read(one[0])) for one in re.finditer(_FORM, found["forms"])]
+        lines = [one or new for one, new in zip_longest(old, lines) if one or new]
         last = newline if found["forms"].endswith("\n") else ""
         edits = [(*found.span("forms"), newline.join(lines) + last)]
         if not _FUZZY.search(found["comments"]) and (flags := _FLAGS.search(found["comments"])):

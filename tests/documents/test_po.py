@@ -34,6 +34,10 @@ DONE = (
         'msgstr[0] "«→%d éöää»"\nmsgstr[1] "«→%d éöääs»"\n«→msgstr[2] "%d éöääs"\n»',
         '«→#, fuzzy\n»msgid "a tree"\nmsgid_plural "%d trees"\n'
         'msgstr[0] "«→%d éöääs»"\nmsgstr[1] "«→%d éöääs»"\nmsgstr[2] "«→%d éöääs»"\n',
+        # A form that is there stays.
+        '«→#, fuzzy\n»msgid "%d tree"\nmsgid_plural "%d trees"\nmsgstr[0]  "B"\n'
+        'msgstr[1] "«→%d éöääs»"\n«→msgstr[2] "%d éöääs"\n»',
+        '«→#, fuzzy\n»msgid "5% tree, 5 % tree"\nmsgstr "«→5% éöää, 5 % éöää»"\n',
         '«→#, fuzzy\n»msgid "Save _tree"\nmsgstr "«→_Savä éöää»"\n',
         '«→#, fuzzy\n»msgid "S&ave"\nmsgstr "«→&Savä»"\n',
         '«→#, fuzzy\n»msgid "AT&T a_b"\nmsgstr "«→AT&T a_b»"\n',
@@ -48,6 +52,8 @@ def test_an_empty_entry_is_filled_and_all_else_stays(tmp_path, entry, newline):
     text = HEADER + DONE + entry + ("\n" + DONE) * entry.endswith(("\n", "\n»"))
     before, after = both(text.replace("\n", newline))
     assert fill_all(po.fill, before, tmp_path) == (after, 0)
+    # Ends of lines are those of the entry.
+    assert fill_all(po.fill, f"#\r\n\n{before}", tmp_path) == (f"#\r\n\n{after}", 0)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,9 @@ def test_the_encoding_is_that_of_the_header_and_what_it_lacks_stays(tmp_path):
         ("<!-- <meta charset=cp1251> -->", "utf-8"),
         ("\ufeff<meta charset=cp1251>", "utf-8"),
         ("<meta charset=cp1251>", "cp1251"),
+        ("<meta charset=ISO-8859-1>é", "ISO-8859-1"),
+        ("<meta charset=ISO-8859-1>’", "cp1252"),
+        ("<meta charset=utf-16>", "utf-8"),
     ],
 )
 def test_the_encoding_of_a_page_and_of_xml_is_what_its_beginning_says(tmp_path, start, encoding):
