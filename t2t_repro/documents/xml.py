@@ -20,12 +20,17 @@ _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 """Inline elements whose content is no text."""
 
 _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
-# Of well-formed XML; CDATA, comments and the like have no name.
-_TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>
+# Of well-formed XML; CDATA, comments, a CR that is no line break, and the like have no name.
+_TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|&\#(?:0*13|x0*[dD]);
     |<!(?:"[^"]*"|'[^']*'|[^>"'])*+>
     |<(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+)){_ATTRIBUTES}(?P<empty>/?)>""")
-_STAYS = re.compile(r"""\s(?:translate|mtype)\s*=\s*["'](?:(yes)|no|protected)["']""")
-_STATE = re.compile(r"""\s+(?:state(?:-qualifier)?|subState)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+# A translator's program may lock units: m:locked="true".
+_STAYS = re.compile(
+    r"""\s(?:translate|mtype|\w+:locked)\s*=\s*["'](?:(yes)|no|protected|true)["']"""
+)
+_STATE = re.compile(
+    r"""(?<!\s)\s++(?:state(?:-qualifier)?|subState)\s*=\s*(?:"([^"]*)"|'([^']*)')"""
+)
 _Ends = tuple[re.Match[str], re.Match[str]]
 """The first and last tag of an element: the same if it is empty."""
 
@@ -49,15 +54,13 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
             is_utf8 = re.match(rb"""(?i)[^>]*?encoding\s*=\s*["']utf_?8["']""", start)
             parser = XMLParser(encoding="utf-8" if is_utf8 else None)
             yield from iterparse(file, ("start", "end"), parser)
-        except (LookupError, ValueError) as error:
-            fix = "expected UTF-8: convert the file, and its first line, with iconv."
-            raise UserError(f"{path}: {error}; {fix}") from error
-        except ParseError as error:
+        except (LookupError, ValueError, ParseError) as error:
             file.seek(0)
-            line = next(islice(file, error.position[0] - 1, None), b"")
+            line = next(islice(file, getattr(error, "position", [1])[0] - 1, None), b"")
             found = re.search(rb"[\1-\x08\x0b\x0c\x0e-\x1f]", line)
             reason = f"the control character 0x{found[0].hex()}; {error}" if found else error
-            raise UserError(f"{path}: {reason}; expected XML: correct that line.") from error
+            fix = "expected XML in UTF-8: correct that line, or convert the file (iconv)."
+            raise UserError(f"{path}: {reason}; {fix}") from error
 
 
 def _name(element: Element) -> str:
@@ -115,9 +118,12 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     tags <g=2> and </g=3>.
 
     Raises:
-        UserError: see `elements`.
+        UserError: it is not XLIFF; see `elements`.
     """
-    deque(elements(path), 0)
+    _, root = next(parsed := elements(path))
+    if _name(root) != "xliff":
+        raise UserError(f"{path} begins with <{_name(root)}>, expected <xliff>.")
+    deque(parsed, 0)
     for unit, parts in _units(text):
         kinds = "source", "seg-source", "target"
         source, segments, old = (_inside(text, *parts.get(kind, ())) for kind in kinds)
@@ -182,16 +188,20 @@ def _translated(source: str, translate: Translate) -> str:
     """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
     raw, text, place, depth, stays = dict[str, str](), "", 0, 0, False
     for tag in _TAG.finditer(source):
-        # An element that stays becomes one tag: it is 1 deep and more until its end.
+        # An element that stays becomes one tag: it is 1 deep and more until its end. So does what
+        # stands between sm and em, or the end of the segment.
         if not depth:
             text, place = text + unescape(source[place : tag.start()]), tag.start()
             stays = tag["kind"] in _CODES or not tag["name"] or not _may_change(tag)
-        depth += stays and bool(tag["name"]) - 2 * bool(tag["end"]) - bool(tag["empty"])
+        step = bool(tag["name"]) - 2 * bool(tag["end"]) - bool(tag["empty"])
+        depth += stays and {"sm": 1, "em": -1}.get(tag["kind"], step)
         if not depth:
             kind = "" if stays else f"{tag['end']}{tag['name']}="
             name = f"<{kind}{len(raw)}{'/' if stays else tag['empty']}>"
             raw[name], text, place = source[place : tag.end()], text + name, tag.end()
-    pieces = re.split("(<[^<>]*>)", translate(text + unescape(source[place:])))
+    raw |= {f"<{len(raw)}/>": source[place:]} if depth else {}
+    text += [*raw][-1] if depth else unescape(source[place:])
+    pieces = re.split("(<[^<>]*>)", translate(text))
     inner = "".join(raw.get(piece) or escape(piece, False) for piece in pieces)
     with suppress(ExpatError):
         ParserCreate().Parse(f"<x>{inner}</x>", True)

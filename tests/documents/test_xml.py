@@ -21,7 +21,11 @@ TARGETéöää &lt;b&gt;&amp;</target>»<alt-trans><target/></alt-trans></trans-
 <trans-unit><source>t <mrk mtype="protected"><mrk/>t</mrk> <x id="&lt;a>"/></source>«→
 TARGETé <mrk mtype="protected"><mrk/>t</mrk> <x id="&lt;a>"/></target>»</trans-unit><trans-unit>
 <source>t</source><target state="ne«w">t→eds-review-translation">é»</target></trans-unit>
-<trans-unit><source>B</source><target state="needs-review-translation">B</target></trans-unit>"""
+<trans-unit><source>B</source><target state="needs-review-translation">B</target></trans-unit>
+<trans-unit o:locked="true"><source>tree</source></trans-unit>
+<trans-unit><source>tree&#13;
+tree&#xD;</source>«→TARGETéöää&#13;
+éöää&#xD;</target>»</trans-unit>"""
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,9 @@ TARGETé <mrk mtype="protected"><mrk/>t</mrk> <x id="&lt;a>"/></target>»</trans
         (
             NEW,
             '<segment id="t"«→ state="initial" subState="t2t:needs-review"»><source>tree '
-            '<pc id="1">t</pc></source>«→<target>éöää <pc id="1">é</pc></target>»</segment>',
+            '<pc id="1">t</pc> <sm translate="no"/>t<em/> <sm translate="no"/>t</source>«→<target>'
+            'éöää <pc id="1">é</pc> <sm translate="no"/>t<em/> <sm translate="no"/>t</target>»'
+            "</segment>",
         ),
         (NEW, '<segment state="final"><source>tree</source><target>B</target></segment>'),
         (OLD, MANY.replace("→\n", "→").replace("TARGET", TARGET)),
@@ -86,8 +92,9 @@ def test_a_unit_whose_tags_the_model_breaks_is_left(tmp_path, broken):
             '<?xml version="1.0"?><!-- <x> --><!DOCTYPE x [<!ENTITY a SYSTEM "file:///x">]><x/>',
             "entities",
         ),
-        ("<x>\n<b>a\x07</b></x>", "0x07.*line 2"),
-        ("<x>\n<b></x>", "line 2"),
+        ("<xliff>\n<b>a\x07</b></xliff>", "0x07.*line 2"),
+        ("<xliff>\n<b></xliff>", "line 2"),
+        ("<tmx/>", "<tmx>, expected <xliff>"),
         ("", "no element"),
         ('<?xml version="1.0" encoding="GBK"?><x/>', "iconv"),
     ],
