@@ -2,7 +2,7 @@
 
 import re
 
-SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf]"
+SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\uff01-\uff9f]"
 """Of scripts without blanks between words."""
 
 # Punctuation but commas, a sign, or a word; "anak-anak" is one.

@@ -10,7 +10,7 @@ from t2t_repro.config.values import texts
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.kept import KEPT, TAG, WORDS, kept, masked
 from t2t_repro.decoding.markup import Align, elements, lift, translate_marked
-from t2t_repro.decoding.repetition import without_cycles
+from t2t_repro.decoding.repetition import SIGN, without_cycles
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentence_split import SYMBOLS, split
 from t2t_repro.progress import Report
@@ -226,6 +226,6 @@ def _join(
 def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
     """Returns a blank between two pieces where only the translations' language has blanks."""
     source, text = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
-    # Chinese and Japanese have none. Their quotation marks are other languages' too.
-    has_none = re.search(r"[\s\u2e80-\uffef]", text)
-    return " " if not has_none and re.search(r"[\u2e80-\uffef]|”“", source) else ""
+    # Chinese quotation marks are other languages' too.
+    has_none = re.search(rf"\s|{SIGN}", text)
+    return " " if not has_none and re.search(f"{SIGN}|”“", source) else ""

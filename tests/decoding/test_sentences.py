@@ -248,7 +248,7 @@ def test_a_part_between_addresses_ends_as_in_the_source():
     assert [row.text for row in rows] == expected
 
 
-@pytest.mark.parametrize(("translation", "gap"), [("Hi.", " "), ("嗨。", "")])
+@pytest.mark.parametrize(("translation", "gap"), [("Hi.", " "), ("嗨。", ""), ("네.", " ")])
 def test_a_language_with_blanks_gets_them(translation, gap):
     (found,) = translate_sentences(["“你好。”你好。"], "zh", StandIn(lambda text: translation))
     assert found.text == gap.join([translation] * 2)

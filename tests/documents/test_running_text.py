@@ -20,13 +20,13 @@ def test_each_speaker_of_a_cue_is_translated_and_wrapped(tmp_path, newline):
         f"{cue}- A éöää.\n<i>- A éöää?</i>\n{{\\an8}}- A éöää\n>> A éöää\n"
         " 2 \n00:01:00,000 --> 00:02:00,000\n42\n\n"
     )
-    text, expected = (f"{one}1\n0 --> 1\n日本\n語\n" for one in (text, expected))
-    expected = expected.replace("日本\n語", "日本語")
+    text, expected = (f"{one}1\n0 --> 1\n日本，\n語\n" for one in (text, expected))
+    expected = expected.replace("日本，\n語", "日本，語")
     before, after = (one.replace("\n", newline) for one in (text, expected))
     assert fill_all(fill_subtitles, before, tmp_path) == (after, 0)
 
 
-@pytest.mark.parametrize("text", ["WEBVTT\n\nSTYLE\n", "1\r00:01 --> 00:02\rA tree\r"])
+@pytest.mark.parametrize("text", ["WEBVTT\n\nX --> Y\n", "1\r0 --> 1\rA tree\r", "A tree\n"])
 def test_what_is_not_subrip_is_refused(tmp_path, text):
     with pytest.raises(UserError, match="SubRip"):
         fill_all(fill_subtitles, text, tmp_path)

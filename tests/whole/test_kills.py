@@ -86,7 +86,7 @@ def test_a_trainer_killed_three_times_ends_with_the_same_bits(folder):
 def test_a_killed_translation_goes_on(folder, arguments):
     lines = [f"{number} ant bee. Cat." for number in range(10_000)]
     write_lines(folder / "in", lines)
-    write_lines(folder / "in.srt", [one for line in lines for one in (line, "")])
+    write_lines(folder / "in.srt", [one for line in lines for one in ("0 --> 1", line, "")])
     arguments = ["--model_dir=whole", *arguments]
     assert ended(start(folder, "translate", *arguments, "--output=expected")) == 0
     killed = start(folder, "translate", *arguments, "--output=out")
