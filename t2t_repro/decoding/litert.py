@@ -69,24 +69,25 @@ class LiteRTTranslator:
             model, cores = self.path.read_bytes(), usable_cores()
             loaded = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
             runners = [one.get_signature_runner() for one in loaded]
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            self.subwords = open_pair(directory)
+            self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
+            inputs, lists = runners[0].get_input_details(), directory / SHORTLIST
+            self._shortlist = ShortlistFile.read(lists) if "among" in inputs else None
+            never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
+            self._never = np.isin(np.arange(config["vocab_size"]), [*never])
+            # Some 16 hypotheses together: more take longer each.
+            rows = inputs["source_ids"]["shape_signature"][0]
+            self._tokens = 1 if rows == 1 else 256 // self.beam_size
+            self._idle: LifoQueue[Any] = LifoQueue()
+            for one in runners:
+                self._idle.put(one)
+                # The first call prepares the weights.
+                shortest = [*[UNK_ID] * self._codes, EOS_ID]
+                next(self._search(1, EncodedSentences([""], [shortest], set()), [0]))
+        except Exception as error:
+            # What libraries raise for damaged files is of any kind.
             received = f"{directory} is not usable ({reason_of(error)})"
             raise UserError(f"{received}: export the model again.") from error
-        self.subwords = open_pair(directory)
-        self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
-        lists = directory / SHORTLIST
-        self._shortlist = ShortlistFile.read(lists) if lists.exists() else None
-        never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
-        self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-        # Some 16 hypotheses together: more take longer each.
-        rows = runners[0].get_input_details()["source_ids"]["shape_signature"][0]
-        self._tokens = 1 if rows == 1 else 256 // self.beam_size
-        self._idle: LifoQueue[Any] = LifoQueue()
-        for one in runners:
-            self._idle.put(one)
-            # The first call prepares the weights.
-            shortest = [*[UNK_ID] * self._codes, EOS_ID]
-            next(self._search(1, EncodedSentences([""], [shortest], set()), [0]))
 
     def translate(
         self,

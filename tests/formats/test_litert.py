@@ -29,7 +29,7 @@ from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.formats.litert import write_litert_model
-from t2t_repro.text.subword_model import SubwordPair, shared
+from t2t_repro.text.subword_model import SHARED_SUBWORDS, SubwordPair, shared
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 from tests.commands import WITHOUT_TENSORFLOW, outcomes_of
 from tests.decoding.random_translator import ODD_LINES, random_model
@@ -145,6 +145,7 @@ def test_long_sources_and_translations_are_cut_with_a_warning(directory, caplog)
         (CONFIG, b'{"version": 2}', "not usable"),
         (CONFIG, None, "not usable"),
         (MODEL, b"no model", "not usable"),
+        (SHARED_SUBWORDS, b"{", "not usable"),
         ("subwords.model", None, "no subword model"),
     ],
 )
