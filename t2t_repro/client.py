@@ -22,10 +22,9 @@ from t2t_repro.command_line.program import run
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.errors import UserError
-from t2t_repro.serving.predict import read_api_key
+from t2t_repro.serving.predict import OUTPUTS, read_api_key
 
 FLAGS = flags.FLAGS
-_OUTPUTS = {"translation", "score", "finished"}
 
 
 def main() -> None:
@@ -41,9 +40,7 @@ def _translated(lines: Sequence[str]) -> Iterator[str]:
     """Yields the lines to write."""
     results: Iterable[list[Translation]] = _translations(lines)
     if (language := split_language()) is not None:
-        split = translate_sentences(
-            lines, language, lambda texts: (best for best, *_ in _translations(texts))
-        )
+        split = translate_sentences(lines, language, lambda q: (x for x, *_ in _translations(q)))
         results = [[line] for line in split]
     for number, translations in enumerate(results, start=1):
         log_cut(translations[:1], number)
@@ -64,13 +61,11 @@ def _translations(texts: Sequence[str]) -> Iterator[list[Translation]]:
 
 def _read(answer: dict[str, Any]) -> list[Translation]:
     """Returns the translations in a server's answer to a text."""
-    if FLAGS.n_best == 1:
-        answer = answer | {name: [answer[name]] for name in _OUTPUTS & answer.keys()}
     # Models that earlier versions exported do not say what is finished.
-    finished = answer.get("finished", repeat(True))
-    rows = zip(answer["translation"], answer["score"], finished, strict=False)
+    given = map(({"finished": True} | answer).__getitem__, OUTPUTS)
+    columns = (value if isinstance(value, list) else repeat(value) for value in given)
     count = min(answer.get("count", 1), FLAGS.n_best)
-    return [Translation(*row, answer["truncated"]) for row in islice(rows, count)]
+    return [Translation(*row) for row in islice(zip(*columns, strict=False), count)]
 
 
 def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:

@@ -102,8 +102,7 @@ def _check_flags(weights: str) -> None:
     if FLAGS.format == "argos" and not re.fullmatch(r"[a-z]+-[a-z]+ [\d.]*\d", package):
         raise UserError(f"--direction, --package_version: {package}, expected such as en-de 1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):
-        also = ["babel"] if FLAGS.format == "argos" else []
-        require_installed("ctranslate2", *also, extra="ctranslate2")
+        require_installed("ctranslate2", "babel", extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:
         wanted = f"a file of source sentences, of which {_CALIBRATION_LINES} are used"
         raise UserError(f"--format=marian needs --calibration: {wanted}.")

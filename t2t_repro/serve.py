@@ -37,8 +37,7 @@ def main() -> None:
     if len(texts) != len(paths) and (texts or len(paths) > 1):
         counts = f"{len(paths)} models and {len(texts)} times --direction"
         raise UserError(f"received {counts}, expected one for each model, in the same order.")
-    for text in texts:
-        read_pairs(text)
+    list(map(read_pairs, texts))
     _check_port()
     engines, workers = _load_engines(paths)
     from t2t_repro.serving.server import Options, Server

@@ -6,6 +6,7 @@ Values of a gin file and of a call in Python are compared with the same annotati
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -215,7 +216,8 @@ def texts(name: str, values: object) -> list[str]:
         raise UserError(f"{name} is {short(values)}, expected a list of texts: ['one', 'two'].")
     listed = list(values)
     for number, text in enumerate(listed):
-        if not isinstance(text, str):
+        # JSON can hold half a character: "\ud800".
+        if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
             raise UserError(f"{name}[{number}] is {short(text)}, expected a text.")
     return listed
 

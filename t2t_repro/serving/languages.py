@@ -9,8 +9,6 @@ from babel.core import get_global
 CODE = r"[a-z]{2,3}(?:_\w+|-[A-Z]\w*|-[a-z]{4}|-[0-9]{3})*"
 """A code such as en, pt-BR, zh-Hans or es-419. After a hyphen, a region is in capitals."""
 
-_SCRIPT = "-(?!Han[st])[A-Z][a-z]{3}$"
-
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "nor": "nb"}
 """LibreTranslate's own codes, and Norwegian, which is Bokmål unless it is said to be Nynorsk."""
 
@@ -41,7 +39,7 @@ def usual_codes(codes: Collection[str]) -> dict[str, str]:
     A script is left out where the language has no other, also if CLDR expects another one. Both
     scripts of Chinese are always said.
     """
-    short = {code: re.sub(_SCRIPT, "", code) for code in codes}
+    short = {code: re.sub("-(?!Han[st])[A-Z][a-z]{3}$", "", code) for code in codes}
     counts = Counter(short.values())
     return {code: name if counts[name] == 1 else code for code, name in short.items()}
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from babel import Locale
 
-from t2t_repro.config.values import short
+from t2t_repro.config.values import short, texts
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import find_aligner, find_long, translate_sentences
@@ -20,7 +20,7 @@ from t2t_repro.documents.edits import with_key, without_key
 from t2t_repro.documents.html import Piece, html_of, split_html
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.languages import CODE, find_code, is_language, standard_code, usual_codes
-from t2t_repro.serving.predict import Columns, check_texts, read_json
+from t2t_repro.serving.predict import Columns, read_json
 
 _DIRECTION = re.compile(rf"({CODE})-({CODE}|\*)", re.ASCII)
 _MULTIPART = re.compile(r'multipart/form-data\s*;.*\bboundary="?([^";\s]+)', re.IGNORECASE)
@@ -144,17 +144,11 @@ def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) 
         }
         for code in dict.fromkeys(code for one in directions for code in (one.source, one.target))
     ]
-    settings = {
-        "apiKeys": needs_key,
-        "charLimit": limit,
-        "filesTranslation": False,
-        "frontendTimeout": 500,
-        "keyRequired": needs_key,
-        # The codes begin with those of the first direction.
-        "language": dict(zip(("source", "target"), languages, strict=False)),
-        "suggestions": False,
-        "supportedFilesFormat": [],
-    }
+    settings: dict[str, Any] = dict.fromkeys(("apiKeys", "keyRequired"), needs_key)
+    settings |= dict.fromkeys(("filesTranslation", "suggestions"), False)
+    settings |= {"charLimit": limit, "frontendTimeout": 500, "supportedFilesFormat": []}
+    # The codes begin with those of the first direction.
+    settings["language"] = dict(zip(("source", "target"), languages, strict=False))
     return {"/languages": languages, "/frontend/settings": settings}
 
 
@@ -220,12 +214,11 @@ class Query:
             if not document.get(name):
                 raise UserError(f"{name} is missing or empty")
         self._is_list = isinstance(document["q"], list)
-        self.texts = texts = document["q"] if self._is_list else [document["q"]]
-        check_texts("q", texts)
-        characters = sum(map(len, texts))
-        if len(texts) > max_texts or characters > max_characters:
+        given = texts("q", document["q"] if self._is_list else [document["q"]])
+        characters = sum(map(len, given))
+        if len(given) > max_texts or characters > max_characters:
             message = f"expected at most {max_texts} texts of {max_characters} characters in all"
-            raise UserError(f"q has {len(texts)} texts, {characters} characters, {message}")
+            raise UserError(f"q has {len(given)} texts, {characters} characters, {message}")
         text_format = document.get("format") or "text"
         alternatives = document.get("alternatives") or 0
         if text_format not in ("text", "html"):
@@ -234,7 +227,7 @@ class Query:
             raise UserError(f"alternatives is {short(alternatives)}, expected a number")
         self._is_html = text_format == "html"
         split = split_html if self._is_html else _lines
-        self._pieces = [[*split(text)] for text in texts]
+        self.texts, self._pieces = given, [[*split(text)] for text in given]
         self._alternatives = int(alternatives)
         # No code is longer: to look for a text of megabytes takes long.
         source, target = (str(document[name])[:40] for name in ("source", "target"))
@@ -261,20 +254,20 @@ class Query:
         """
         count = max(map(len, found.values()), default=1)
         write = html_of if self._is_html else lambda text, piece: text
-        texts = []
+        ranks = []
         for pieces in self._pieces:
             columns = [
                 [write(one, piece) for one in found[text]] if text else [piece] * count
                 for piece, text in pieces
             ]
-            texts.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])
-        answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in texts]}
+            ranks.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])
+        answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in ranks]}
         if self._alternatives:
-            answer["alternatives"] = [ranked[1 : 1 + self._alternatives] for ranked in texts]
+            answer["alternatives"] = [ranked[1 : 1 + self._alternatives] for ranked in ranks]
         if self._is_auto:
             # Nothing was detected: there was no choice.
             detected = {"confidence": 0, "language": self.direction.source}
-            answer["detectedLanguage"] = [detected] * len(texts)
+            answer["detectedLanguage"] = [detected] * len(ranks)
         return {name: values if self._is_list else values[0] for name, values in answer.items()}
 
 

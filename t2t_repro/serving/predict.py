@@ -17,7 +17,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from t2t_repro.config.values import short
+from t2t_repro.config.values import short, texts
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.search import UNFILLED_SCORE, Translation, log_cut
 from t2t_repro.decoding.sentences import translate_split
@@ -26,8 +26,10 @@ from t2t_repro.errors import UserError
 Columns = dict[str, list[Any]]
 """A list of values for each input or output, one value a row."""
 
-# Of a `Translation`, one of each of its fields.
-_OUTPUTS = ("translation", "score", "finished", "truncated")
+_Function = Callable[..., Columns]
+
+OUTPUTS = ("translation", *Translation._fields[1:])
+"""Of a translation; the last is the same for all of a text."""
 
 _SIMILAR_CHARACTERS = 40
 """Texts whose lengths differ by less count as similar."""
@@ -84,7 +86,7 @@ def read_request(
             f"equal length, for {' and '.join(names)}"
         )
     for name, column in columns.items():
-        check_texts(name, column)
+        texts(f"input {name}", column)
     if counts[0] > max_rows:
         most = f"expected at most {max_rows}: send several requests"
         raise UserError(f"received {counts[0]} rows, {most}")
@@ -104,16 +106,6 @@ def read_json(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UserError(f"received {short(document)}, expected an object")
     return document
-
-
-def check_texts(name: str, values: Sequence[Any]) -> None:
-    """Checks that the values of an input are texts that can be encoded."""
-    for text in values:
-        try:
-            # JSON can hold half a character: "\ud800".
-            text.encode()
-        except (AttributeError, UnicodeEncodeError):
-            raise UserError(f"input {name} has {short(text)}, expected a text") from None
 
 
 def write_answer(outputs: Columns, in_rows: bool) -> bytes:
@@ -146,7 +138,7 @@ class Answers:
     def __init__(self, engine: Engine, language: str | None = None) -> None:
         self._engine = engine
         self._language = language
-        self.signatures: dict[str, Callable[..., Columns]] = {
+        self.signatures: dict[str, _Function] = {
             "serving_default": self.translate,
             "nbest": self.translate_n_best,
         }
@@ -168,11 +160,9 @@ class Answers:
         found = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
         rows = [_columns([*best, *[no_translation] * (n_best - len(best))]) for best in found]
-        return {
-            **{name: [row[name] for row in rows] for name in ("translation", "score", "finished")},
-            "count": list(map(len, found)),
-            "truncated": [best.truncated for best, *_ in found],
-        }
+        outputs = {name: [row[name] for row in rows] for name in OUTPUTS}
+        truncated = [best.truncated for best, *_ in found]
+        return outputs | {"count": list(map(len, found)), "truncated": truncated}
 
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
@@ -200,7 +190,7 @@ def _scores(
 
 def _columns(translations: Sequence[Translation]) -> Columns:
     """Returns the outputs of translations, by name."""
-    return {name: [row[place] for row in translations] for place, name in enumerate(_OUTPUTS)}
+    return {name: [row[place] for row in translations] for place, name in enumerate(OUTPUTS)}
 
 
 class _Waiting(NamedTuple):
@@ -234,9 +224,7 @@ class RequestQueue:
         max_rows: the most rows of a call.
     """
 
-    def __init__(
-        self, functions: Mapping[str, Callable[..., Columns]], workers: int, max_rows: int
-    ) -> None:
+    def __init__(self, functions: Mapping[str, _Function], workers: int, max_rows: int) -> None:
         self.functions = functions
         self._idle = self._workers = workers
         self._max_rows = max_rows
@@ -281,7 +269,9 @@ class RequestQueue:
         room = min(share, self._max_rows) - first.rows
         together, self._waiting = [first], []
         for waiting in others:
-            if waiting.rows <= room and _fit_together(first, waiting):
+            shorter, longer = sorted((first.length, waiting.length))
+            is_similar = longer <= 2 * shorter + _SIMILAR_CHARACTERS
+            if waiting.rows <= room and is_similar and waiting.signature == first.signature:
                 together.append(waiting)
                 room -= waiting.rows
             else:
@@ -304,9 +294,3 @@ class RequestQueue:
     def _finish(self, call: asyncio.Future[list[Columns]]) -> None:
         self._idle += 1
         self._start_calls()
-
-
-def _fit_together(first: _Waiting, second: _Waiting) -> bool:
-    shorter, longer = sorted((first.length, second.length))
-    is_similar = longer <= 2 * shorter + _SIMILAR_CHARACTERS
-    return first.signature == second.signature and is_similar

@@ -123,11 +123,9 @@ class Server:
         models = [f"/v1/models/{options.model_name}{path}" for path in ("", "/versions/1")]
         status = {"error_code": "OK", "error_message": ""}
         version = {"version": "1", "state": "AVAILABLE", "status": status}
-        answers: dict[str, Any] = {
-            **{path: {"model_version_status": [version]} for path in models},
-            "/health": {"status": "ok"},
-            **fixed_answers(self._directions, options.max_characters, bool(options.api_key)),
-        }
+        answers = fixed_answers(self._directions, options.max_characters, bool(options.api_key))
+        answers |= {path: {"model_version_status": [version]} for path in models}
+        answers["/health"] = {"status": "ok"}
         predict = partial(self._handle, self._predict)
         translate = partial(self._handle, self._translate)
         routes = [web.get(path, partial(_always, answer)) for path, answer in answers.items()]
