@@ -66,11 +66,14 @@ def _register() -> None:
 
 
 class _KerasFinder:
-    """Calls `_register` after Keras's import, since Keras asks no package what it registers."""
+    """Calls `_register` after Keras's import.
+
+    Keras asks no package what it registers.
+    """
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Finds Keras, with a loader that calls `_register`; None for other modules."""
+        """Finds Keras, with a loader that calls `_register`, or None."""
         spec = PathFinder.find_spec(name) if name == "keras" else None
         if spec and spec.loader:
             execute = spec.loader.exec_module

@@ -14,7 +14,7 @@ COMMANDS = (
 
 
 def cli() -> None:
-    """Runs the command that is named first; without one, prints a line for each."""
+    """Runs the command that is named first, or lists the commands."""
     first, *others = sys.argv[1:] or ["--help"]
     if (command := first.replace("-", "_")) in COMMANDS:
         sys.argv = [f"t2t_repro {first}", *others]

@@ -34,21 +34,27 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Escapes the controls of a terminal, as Python's repr does; keeps newlines and tabs."""
+    """Escapes the controls of a terminal, except newlines and tabs.
+
+    Controls are written as Python's repr does.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def storage_error(error: OSError) -> str | None:
-    """Returns the reason if it is the disk or its permissions, else None."""
+    """Returns the reason of an error of the disk or its permissions.
+
+    None for other errors.
+    """
     # From the text: gin's copy of an error has lost its number.
     matched = re.match(r"\[Errno (\d+)\] (.*)", str(error))
     return matched[2] if matched and int(matched[1]) in STORAGE_ERRORS else None
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the first line of an error's message, or its type, as a part of a UserError's."""
+    """Returns an error's first line, or its type, for a message."""
     lines = _WHERE.sub("", str(error)).splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
 

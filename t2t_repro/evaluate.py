@@ -72,7 +72,11 @@ def main() -> None:
 
 
 def _check_flags() -> None:
-    """Checks that the flags name something to score, and what it is compared with."""
+    """Checks that the flags name something to score and its references.
+
+    Raises:
+        UserError: a flag is missing, or excludes another one.
+    """
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
     if not (FLAGS.model_dir or FLAGS.translations) or needs_reference != bool(FLAGS.reference):
         raise UserError(
@@ -83,7 +87,12 @@ def _check_flags() -> None:
 
 
 def _read_references() -> Sequence[str | tuple[str, ...]]:
-    """Reads --reference: of each sentence its text, or the texts of several files or columns."""
+    """Returns --reference: a text, or several texts, for each sentence.
+
+    Raises:
+        UserError: lines of a file differ in their number of columns, or files in their number of
+            lines.
+    """
     columns: list[Sequence[str]] = []
     counts = {}
     for path in FLAGS.reference:
@@ -153,7 +162,7 @@ def _print(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None
 def _keep(
     translator: "Translator", checkpoint: str, perplexity: float, scores: Sequence[Score]
 ) -> None:
-    """Writes the scores of a split to the model directory, if that is possible."""
+    """Writes a split's scores to the model directory, if possible."""
     evaluation = {
         "checkpoint": checkpoint,
         "perplexity": perplexity,

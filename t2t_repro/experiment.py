@@ -68,18 +68,20 @@ def read(
 
 
 def configure(gin_file: str | Path | None, params: Sequence[str] = ()) -> dict[str, Any]:
-    """Gives the bindings of a gin file, or a part of one, to gin; see `gin_files.configure`."""
+    """Gives a gin file's bindings to gin (see `gin_files.configure`)."""
     return gin_files.configure(gin_file, params, _SETTINGS)
 
 
 def configuration() -> Configuration:
-    """Returns gin's texts of the experiment that was read, and of what is in effect so far."""
+    """Returns gin's texts of the experiment, as read and in effect."""
     operative = gin.operative_config_str()
     return Configuration(gin.config_str(), operative, gin.config.markdown(operative))
 
 
 def _bind_by_size(chosen: Mapping[str, Any], bound: dict[str, Any], pairs: int) -> None:
-    """Binds the parameters that depend on the number of training pairs, unless they are bound.
+    """Binds the parameters that depend on the number of training pairs.
+
+    Parameters that are bound stay as they are.
 
     Args:
         chosen: values by name.

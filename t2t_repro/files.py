@@ -55,7 +55,9 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Names the path in errors of the disk, where libraries leave it out or name another.
+    """Names the path in errors of the disk.
+
+    Libraries leave it out, or name another one.
 
     Args:
         path: of the file or directory.
@@ -75,7 +77,7 @@ def naming(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary path to write to; renames that file to `path` at the end.
+    """Yields a temporary path, which is renamed to `path` at the end.
 
     Args:
         path: of the file; only one process writes it at a time. An old one is replaced, except
@@ -97,9 +99,10 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Yields a temporary, empty directory to write to; renames it to `path` at the end.
+    """Yields a temporary, empty directory, which is renamed at the end.
 
-    Nothing remains after an error; leftovers of a killed process are deleted.
+    Its name is then `path`. Nothing remains after an error; leftovers of a killed process are
+    deleted.
 
     Args:
         path: of a directory that is missing or empty; only one process makes it at a time.
@@ -172,7 +175,9 @@ def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
 
 
 def read_at_most(path: Path, most: int) -> bytes:
-    """Reads a file of at most so many bytes, whatever its size is said to be.
+    """Reads a file of at most `most` bytes.
+
+    The size that the file system reports is not trusted.
 
     Raises:
         OSError: it cannot be read.

@@ -72,10 +72,15 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
 
 
 def _find_model() -> tuple[Path, str, str | None]:
-    """Finds the directory or file of --model, or downloads it if it is a name on the hub.
+    """Finds the directory or file of --model, or downloads it.
+
+    It is downloaded if it is a name on the hub.
 
     Returns:
         its path; its absolute path, or the model's name on the hub; its revision there.
+
+    Raises:
+        UserError: --model is neither a path nor a name on the hub, or cannot be downloaded.
     """
     given = os.path.expanduser(FLAGS.model)
     if os.path.exists(given):
@@ -101,7 +106,10 @@ def _find_model() -> tuple[Path, str, str | None]:
 
 
 def define_model(meaning: str) -> None:
-    """Defines the flags of `import_model`; `meaning` is that of --model."""
+    """Defines the flags of `import_model`.
+
+    `meaning` is the help of --model.
+    """
     flags.DEFINE_string("model", None, meaning, required=True)
     define_path("model_dir", "The directory to make.", is_required=True)
     flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")

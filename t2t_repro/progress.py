@@ -16,7 +16,9 @@ Report = Callable[[float], None] | None
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Counts the items of one stage; shows the count, the rate and the remaining time.
+    """Counts and shows the progress of one stage.
+
+    The display has the count, the rate and the remaining time.
 
     Args:
         stage: its name, e.g. "data: train: encoding".
@@ -57,9 +59,10 @@ class Progress(AbstractContextManager["Progress"]):
             logging.info("%s", self._describe(now - self._started))
 
     def part(self, count: int) -> Callable[[float], None]:
-        """Returns a `Report` of the next items, which counts the share of them that is done.
+        """Returns a `Report` of the next items.
 
-        A share below an earlier one counts nothing: work that is done again is not progress.
+        It counts the share of them that is done. A share below an earlier one counts nothing: work
+        that is done again is not progress.
         """
         before = self._done
         return lambda share: self.advance(max(0, before + round(share * count) - self._done))

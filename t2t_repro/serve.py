@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
-    """Loads the engines; returns them, and the number of threads that are to call them."""
+    """Returns the engines, and the number of threads to call them."""
     if FLAGS.litert:
         return [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
     checkpoints = list(map(shared.find_checkpoint, paths))
@@ -70,7 +70,13 @@ def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
 
 
 def _check_port() -> None:
-    """Opens the port for a moment, before the minutes in which models are loaded."""
+    """Opens the port for a moment, before models are loaded.
+
+    Loading them takes minutes.
+
+    Raises:
+        UserError: the port is taken, or the host is not an address of this machine.
+    """
     host, port = FLAGS.host, FLAGS.rest_port
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -87,7 +87,7 @@ class AttentionMap(NamedTuple):
 
 
 def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) -> AttentionWeights:
-    """Computes the attention weights of sentence pairs, as in training but without dropout.
+    """Computes the attention weights of sentence pairs, without dropout.
 
     Source and target are ids [batch, length], PAD after the end.
     """
@@ -106,7 +106,11 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
-    """Encodes a sentence as for translation; a UserError says that it is too long for a map."""
+    """Encodes a sentence as for translation.
+
+    Raises:
+        UserError: the sentence is too long for a map.
+    """
     (ids,) = subwords.encode([sentence.strip()])
     limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
     if len(ids) > limit:
@@ -158,7 +162,9 @@ class PairAttention:
 def as_html(
     maps: Sequence[AttentionMap], model: str, source: str, target: str, target_origin: str
 ) -> str:
-    """Returns a page with maps. Text reaches it as JSON, then as text nodes: none is markup.
+    """Returns an HTML page with maps.
+
+    Text reaches the page as JSON, then as text nodes, so that none is markup.
 
     Args:
         maps: of one sentence pair.
@@ -179,7 +185,7 @@ def as_html(
 
 
 def layer_picture(attention: AttentionMap, layer: int) -> bytes:
-    """Draws all heads of one layer, counted from 0; returns a PNG file."""
+    """Draws all heads of one layer (from 0) as a PNG file."""
     weights = attention.weights[layer]
     heads = [f"head {head + 1}" for head in range(len(weights))]
     title = f"{attention.title}, layer {layer + 1}"
@@ -197,7 +203,7 @@ def draw(
     title: str,
     cell: float,
 ) -> "Figure":
-    """Draws panels; outer ones are labelled with subwords.
+    """Draws panels, the outer ones labelled with subwords.
 
     Args:
         attention: the map that the panels belong to.

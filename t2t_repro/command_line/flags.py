@@ -35,7 +35,7 @@ def define_path(name: str, help_text: str, is_required: bool = False) -> None:
 
 
 def define_paths(name: str, help_text: str) -> None:
-    """Defines a flag for a file or directory that can be given several times."""
+    """Defines a path flag that can be given several times."""
     flags.DEFINE_multi(_Path(), flags.ArgumentSerializer[str](), name, [], help_text)
 
 
@@ -93,7 +93,7 @@ def define_split() -> None:
 
 
 def split_language() -> str | None:
-    """Returns the language of --split_sentences; None without it.
+    """Returns the language of --split_sentences, or None without it.
 
     Raises:
         UserError: another flag needs whole lines.
@@ -105,7 +105,7 @@ def split_language() -> str | None:
 
 
 def check_alone(flag: str, *others: str) -> None:
-    """Checks that those of the other flags that the command has are not given.
+    """Checks that other flags, if the command has them, are not given.
 
     Raises:
         UserError: some of them are.
@@ -164,9 +164,10 @@ def load_translator(
     model_dir: str | None = None,
     others: Sequence[Callable[..., Any]] = (),
 ) -> "Translator":
-    """Loads the model of the flags, with those of --ensemble, to decode a batch on each core.
+    """Loads the model of the flags, with those of --ensemble.
 
-    Its settings are read, and mistakes in them reported, before TensorFlow is imported.
+    The translator decodes a batch on each core. Settings are read, and mistakes in them reported,
+    before TensorFlow is imported.
 
     Args:
         checkpoint: of `find_checkpoint`.

@@ -95,9 +95,10 @@ class _ShortLines(Formatter):
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow, in two thirds of the usual time, and without its messages.
+    """Imports TensorFlow faster, and without its messages.
 
-    No environment variable suppresses those about oneDNN and missing GPUs, so stderr is redirected.
+    The import takes two thirds of the usual time. No environment variable suppresses the messages
+    about oneDNN and missing GPUs, so stderr is redirected.
     """
     if "tensorflow" in sys.modules:
         return
@@ -120,7 +121,10 @@ def import_tensorflow() -> None:
 
 
 class AboveBars(io.TextIOBase):
-    """Standard error for the log: its lines stand above progress bars, and are `printable`."""
+    """Standard error for the log, above progress bars.
+
+    Its lines are `printable`.
+    """
 
     def write(self, text: str) -> int:
         """Writes text that ends a line."""

@@ -30,12 +30,14 @@ _STANDARD_INPUT = "/dev/stdin"
 
 
 def read_input(path: str | None, flag: str = "input") -> list[str]:
-    """Reads all lines of a file, or of standard input; see `stream_input`."""
+    """Reads all lines of a file, or of standard input (see `stream_input`)."""
     return list(stream_input(path, flag))
 
 
 def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
-    r"""Yields the lines of a file, plain or compressed; only \n ends a line.
+    r"""Yields the lines of a file, plain or compressed.
+
+    Only \n ends a line.
 
     Args:
         path: of the file; None or "-" for standard input.
@@ -52,7 +54,7 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
 
 
 def file_path(path: str | None) -> str | None:
-    """Returns a path; None for standard input or output, which is "-" too."""
+    """Returns a path, or None for standard input or output ("-")."""
     return None if path == "-" else path
 
 
@@ -70,7 +72,7 @@ def _named_files() -> Iterator[tuple[str, str]]:
 
 
 def write_output(lines: Iterable[str], path: str | None) -> None:
-    """Writes lines to standard output, or to a file that appears whole or not at all.
+    """Writes lines to standard output, or to a file atomically.
 
     Args:
         lines: the text, without line ends.
@@ -93,6 +95,9 @@ def check_output(flag: str = "output") -> None:
 
     Args:
         flag: the one that names the file; without a value there is nothing to check.
+
+    Raises:
+        UserError: the file cannot be written, or another flag names it too.
     """
     if not (path := flags.FLAGS[flag].value) or (path == "-" and flag == "output"):
         return
@@ -105,12 +110,18 @@ def check_output(flag: str = "output") -> None:
 
 
 def _identity(path: str) -> object:
-    """Returns the same for two names of one file, also by links; a file may be new."""
+    """Returns an equal value for two names of one file, e.g. links.
+
+    The file need not exist.
+    """
     return os.stat(path)[1:3] if os.path.exists(path) else os.path.realpath(path)
 
 
 def one_line(text: str) -> str:
-    r"""Returns a translation as one line; a model can write "\n" if it has such a subword."""
+    r"""Returns a translation as one line.
+
+    A model can write "\n" if it has such a subword.
+    """
     return text.replace("\n", " ")
 
 
@@ -211,7 +222,7 @@ def work_in_blocks(
 
 
 class _PartialFile:
-    """The file of finished blocks; it exists once there is one.
+    """The file of finished blocks, which exists once there is one.
 
     Args:
         path: of the file.
@@ -226,7 +237,7 @@ class _PartialFile:
             file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
     def skip(self, blocks: Iterator[Block]) -> int:
-        """Skips the blocks that are finished, and returns how many lines these are.
+        """Skips the blocks that are finished, and returns their number of lines.
 
         Raises:
             UserError: they are of another command or another input.

@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 
 
 def check_values(bound: Mapping[str, Any]) -> None:
-    """Compares literals with the annotations of their parameters, and looks for all macros.
+    """Compares literal values with annotations, and checks that macros are bound.
 
     Constructors compare what references and macros become.
 
@@ -63,7 +63,7 @@ def check_read(
 
 
 def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> None:
-    """Checks that a run finds what it needs; see `check_read`.
+    """Checks that a run finds what it needs (see `check_read`).
 
     Raises:
         UserError: a parameter without a default is not bound.
@@ -82,7 +82,7 @@ def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -
 
 
 def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> set[Reference]:
-    """Returns all that roots refer to, directly or not, and the roots' own calls."""
+    """Returns the references that roots reach, and the roots' own calls."""
     referred: dict[str, set[Reference]] = {}
     for name, value in bound.items():
         referred.setdefault(owner_of(name), set()).update(references_in(value))
@@ -111,7 +111,10 @@ def _defaults(name: str, bound: Collection[str]) -> Iterator[Reference]:
 
 
 def _called(owner: Any) -> Iterator[Reference]:
-    """Yields the call of a configurable; of a plain dataclass, those that its defaults make."""
+    """Yields the call of a configurable.
+
+    Of a plain dataclass, it yields the calls that its defaults make.
+    """
     if registered(owner):
         yield Reference(f"@{values.name_of_configurable(owner)}()")
     elif dataclasses.is_dataclass(owner):
@@ -130,7 +133,7 @@ def _required(reference: Reference) -> Iterator[str]:
 
 
 def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Returns the parameters that can be given by name, of a function or a constructor."""
+    """Returns a function's or constructor's parameters that can be given by name."""
     # Of a class with a __new__, `inspect.signature` would show the parameters of that.
     parameters = [*inspect.signature(values.constructor_of(owner)).parameters.values()]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -139,7 +142,7 @@ def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def registered(owner: Any) -> Callable[..., Any] | None:
-    """Returns the configurable of a name, a class or a function; None if there is none."""
+    """Returns the configurable of a name, class or function, or None."""
     try:
         return gin.get_configurable(owner)
     except (ValueError, KeyError, TypeError):
@@ -147,7 +150,9 @@ def registered(owner: Any) -> Callable[..., Any] | None:
 
 
 def known_configurable(name: str, place: str) -> Callable[..., Any]:
-    """Returns the configurable of a name; `place` stands in front of the error.
+    """Returns the configurable of a name.
+
+    `place` stands in front of the error.
 
     Raises:
         UserError: there is none; close names are listed.

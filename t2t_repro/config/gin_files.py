@@ -30,11 +30,11 @@ def configure(
     roots: Collection[Callable[..., Any]],
     defaults: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Gives a gin file, and bindings on top of it, to gin; replaces any earlier configuration.
+    """Gives a gin file and further bindings to gin.
 
-    Names are checked first, then literal values, then whether every binding of the file itself and
-    of `params` is used. What an included file binds need not be: an experiment may replace what it
-    is for.
+    Any earlier configuration is replaced. Names are checked first, then literal values, then
+    whether every binding of the file itself and of `params` is used. What an included file binds
+    need not be: an experiment may replace what it is for.
 
     Args:
         gin_file: path of the file, or None for bindings alone.
@@ -68,9 +68,10 @@ def configure(
 
 
 def _act_on(text: str, file: str, bound: dict[str, Any], folders: Sequence[Path] = ()) -> set[str]:
-    """Acts on a text and on what it includes; returns the names that the text itself binds.
+    """Applies a text and its includes to gin.
 
-    gin itself would look for included files in a search path that can only be added to.
+    Returns the names that the text itself binds. gin itself would look for included files in a
+    search path that can only be added to.
 
     Args:
         text: of a gin file.
@@ -99,7 +100,11 @@ def _act_on(text: str, file: str, bound: dict[str, Any], folders: Sequence[Path]
 
 
 def _bind(name: str, value: Any, place: str) -> None:
-    """Binds a parameter, such as "source/SubwordTraining.vocab_size", or a macro."""
+    """Binds a parameter, such as "source/SubwordTraining.vocab_size", or a macro.
+
+    Raises:
+        UserError: the configurable or its parameter does not exist, or gin refuses the value.
+    """
     scope, _, parameter = name.rpartition("/")
     owner, dot, argument = parameter.partition(".")
     key = (scope, owner, argument) if dot else (name, "gin.macro", "value")
@@ -111,7 +116,7 @@ def _bind(name: str, value: Any, place: str) -> None:
 
 
 def _with_gin_s_references(value: Any, place: str) -> Any:
-    """Returns a value in which gin's own references stand, in nested containers too."""
+    """Replaces references by gin's own, in nested containers too."""
     if isinstance(value, gin_text.Reference):
         if value.is_macro:
             return _GIN.macro(value[1:])
@@ -125,20 +130,25 @@ def _with_gin_s_references(value: Any, place: str) -> Any:
 
 
 def _find_configurable(name: str, place: str) -> Callable[..., Any]:
-    """Returns the configurable of a name, which may be of a module beside gin files."""
+    """Finds a configurable by name, also in a module beside gin files."""
     if module := gin_text.MOVED.get(name):
         _import(module, place)
     return checks.known_configurable(name, place)
 
 
 def value_of(owner: str, name: str) -> Any:
-    """Returns the value that one parameter is bound to, or None; builds nothing else."""
+    """Returns the bound value of one parameter, or None.
+
+    Nothing else is built.
+    """
     # A copy resolves a macro or a reference.
     return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
 
 def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
-    """Finds a gin file: where it says, or among the project's own, with or without gin/ before it.
+    """Finds a gin file at its path or in the project's gin/.
+
+    The name may begin with gin/ or not.
 
     Args:
         given: a path, or a name such as "base_ende.gin".
@@ -186,9 +196,9 @@ def trained_bindings(
     replaced: Collection[str] = (),
     imports: Sequence[str] = (),
 ) -> list[str]:
-    """Returns the bindings of some configurables in a model directory, as lines of gin.
+    """Returns a model directory's bindings of some configurables.
 
-    A macro in the place of a value is replaced by its value.
+    Each is a line of gin. A macro in the place of a value is replaced by its value.
 
     Args:
         config_gin: of the model directory.
@@ -223,14 +233,19 @@ def trained_bindings(
 
 
 def import_hint(text: str) -> str:
-    """Returns a hint about importing the modules of a configuration; "" if it names none."""
+    """Returns a hint about importing a configuration's modules, or ""."""
     imports = (line for line in gin_text.statements(text) if isinstance(line, ImportStatement))
     flags = " ".join(f"--import={line.module}" for line in imports)
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
 
 
 def _import(name: str, place: str) -> None:
-    """Imports a module that a gin file or a flag names."""
+    """Imports a module that a gin file or a flag names.
+
+    Raises:
+        UserError: the module is missing. If a module that it imports is missing, the original error
+            remains.
+    """
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -36,7 +36,7 @@ _NO_LITERAL = re.compile(r"malformed node or string[^\n]*>\n?\s*Failed to parse 
 
 
 class Reference(str):
-    """A value that refers to something, as it is written: "@name", "@name()" or "%macro"."""
+    """A value that is a reference: "@name", "@name()" or "%macro"."""
 
     __slots__ = ()
 
@@ -60,7 +60,10 @@ class Reference(str):
 
     @property
     def scope(self) -> str:
-        """The scopes in which it is called, such as "a/b/"; a macro is one."""
+        """The scopes of the call, such as "a/b/".
+
+        A macro's scope is the macro itself.
+        """
         name = self.strip("@%()")
         return f"{name}/" if self.is_macro else name.removesuffix(name.split("/")[-1])
 
@@ -95,7 +98,9 @@ def statements(text: str, name: str = "the configuration") -> list[Any]:
 
 
 def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
-    """Returns the values that a text binds, by the parameters' names of today.
+    """Returns the values that a text binds.
+
+    Parameters have their names of today.
 
     Args:
         text: as in `statements`; of an older version, perhaps.
@@ -109,7 +114,10 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
 
 
 def name_of(binding: BindingStatement) -> str:
-    """Returns today's name of a parameter, or of a macro, with its scope and without modules."""
+    """Returns today's name of a parameter or macro.
+
+    The name has its scope, and no modules.
+    """
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
     parameter = f".{binding.arg_name}" if binding.arg_name else ""
@@ -117,7 +125,10 @@ def name_of(binding: BindingStatement) -> str:
 
 
 def owner_of(name: str) -> str:
-    """Returns the configurable that a parameter belongs to; a macro is its own."""
+    """Returns the configurable that a parameter belongs to.
+
+    A macro belongs to itself.
+    """
     return name.split("/")[-1].split(".")[0]
 
 
@@ -142,7 +153,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def name_today(name: str) -> str:
-    """Returns the name that a parameter has today, by the one that an older gin file has."""
+    """Returns today's name of a parameter of an older gin file."""
     scope, slash, parameter = name.rpartition("/")
     owner, dot, argument = parameter.partition(".")
     renamed = _RENAMED.get(parameter) or f"{_RENAMED.get(owner, owner)}{dot}{argument}"

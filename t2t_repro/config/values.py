@@ -67,7 +67,9 @@ _SEQUENCES = (Sequence, Collection, list, tuple)
 def configurable(
     name: str | None = None, denylist: Sequence[str] = ()
 ) -> Callable[[_Owner], _Owner]:
-    """Lets gin bind the parameters of a function or class, and checks them at every call.
+    """Lets gin bind an owner's parameters, and checks them at every call.
+
+    The owner is a function or a class.
 
     Args:
         name: in gin files; the owner's own by default.
@@ -140,7 +142,7 @@ def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
-    """Returns the annotations of a function, or of a class's constructor, by parameter."""
+    """Returns the annotations of a function or constructor, by parameter."""
     function = inspect.unwrap(constructor_of(owner))
     try:
         return get_type_hints(function, include_extras=True)
@@ -150,7 +152,10 @@ def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Returns whether a value can be what an annotation says; True where that is not known."""
+    """Returns whether an annotation permits a value.
+
+    True if that is not known.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         limits = [part for part in parts[1:] if isinstance(part, Range)]
@@ -182,7 +187,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def expected(hint: Any) -> str:
-    """Describes the values that an annotation permits: "an integer at least 1 or None"."""
+    """Describes the values that an annotation permits: "an integer at least 1"."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return expected(parts[0]) + "".join(map(str, parts[1:]))
@@ -223,6 +228,9 @@ def texts(name: str, values: object) -> list[str]:
 
 
 def short(value: object) -> str:
-    """Returns a value as it is written in Python, without the middle of a long one."""
+    """Returns a value as Python writes it.
+
+    The middle of a long one is left out.
+    """
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"

@@ -49,7 +49,10 @@ class EpochStores(Protocol):
     expected_lengths: tuple[NDArray[np.integer], NDArray[np.integer]]
 
     def __call__(self, epoch: int) -> TokenStore:
-        """Returns the store of an epoch; sentence i is the i-th of the epoch's sentences."""
+        """Returns the store of an epoch.
+
+        Its sentence i is the i-th of the epoch's sentences.
+        """
 
     def close(self) -> None:
         """Ends background work."""
@@ -66,7 +69,9 @@ class Segmentation(Protocol):
         sentences: Callable[[int], NDArray[np.int64]],
         longest: int,
     ) -> EpochStores | None:
-        """Returns the stores of all epochs; None if every sentence stays as it is.
+        """Returns the stores of all epochs.
+
+        None if every sentence stays as it is.
 
         Args:
             store: the sentences as prepared.
@@ -114,7 +119,10 @@ class BatchShape(NamedTuple):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Numbers of packed source and target vectors: more than tokens, one is for padding."""
+        """The numbers of packed source and target vectors.
+
+        They are larger than the numbers of tokens: one vector is for padding.
+        """
         source, target = self.tokens
         return _capacity(source + 1), _capacity(target + 1)
 
@@ -163,7 +171,10 @@ def choose_shapes(
 
 
 def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Chooses at most `count` multiples of 8 in geometric progression; the last covers all."""
+    """Chooses at most `count` multiples of 8 in geometric progression.
+
+    The last one covers all lengths.
+    """
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
@@ -194,7 +205,9 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
 def assign_shapes(
     lengths: NDArray[np.integer], source: NDArray[np.integer], target: NDArray[np.integer]
 ) -> NDArray[np.int8]:
-    """Returns the [sentences] index of the first shape that each sentence pair fits.
+    """Returns the index of the first shape that each sentence pair fits.
+
+    The result is [sentences].
 
     Args:
         lengths: [shapes, 2] of the shapes, which grow.
@@ -210,7 +223,9 @@ def assign_shapes(
 
 
 def capacity_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
-    """Returns the capacity [2] that the fullest micro-batch needs: one more than it has tokens.
+    """Returns the capacity [2] that the fullest micro-batch needs.
+
+    On each side it is one more than the number of tokens.
 
     Args:
         source: [micro_batches, rows, source_length] padded ids.
@@ -241,7 +256,11 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
 
 
 def _capacity(vectors: int) -> int:
-    """Rounds up: few to a multiple of 8, many to one of the largest power of 2 below their root."""
+    """Rounds up a number of vectors.
+
+    A small number becomes a multiple of 8; a large one, a multiple of the largest power of 2 below
+    its root.
+    """
     if vectors < _MANY:
         return _round_up(vectors)
     return _round_up(vectors, 2 ** ((vectors.bit_length() - 1) // 2))

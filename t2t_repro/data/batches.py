@@ -190,7 +190,7 @@ class Batches:
         return self.mixture.sentences(epoch) if self.mixture else np.arange(len(self.store))
 
     def count_tokens(self, epoch: int, batch: int) -> int:
-        """Returns the number of source and target tokens of a batch, padding not counted."""
+        """Counts the source and target tokens of a batch, without padding."""
         planned = self._plan_epoch(epoch)
         indices, store = planned.plan.sentences(batch), planned.store
         return int(store.source_lengths[indices].sum() + store.target_lengths[indices].sum())
@@ -245,7 +245,7 @@ class Batches:
     def _assemble(
         self, store: TokenStore, micro_batches: Sequence[NDArray[np.int64]], shape: BatchShape
     ) -> tuple[NDArray, ...]:
-        """Returns the arrays of a `Batch` from the sentence indices of its micro-batches."""
+        """Returns the arrays of a `Batch` from its micro-batches' sentence indices."""
         rows = shape.rows if self.is_static else max(1, *map(len, micro_batches))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, sentences in zip(indices, micro_batches, strict=True):

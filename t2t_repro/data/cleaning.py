@@ -39,11 +39,12 @@ _MERGE_RATIO = 8
 @configurable()
 @dataclass(frozen=True)
 class Cleaning:
-    """The rules. A pair with a side that is empty, or has no visible character, is always dropped.
+    """The cleaning rules.
 
-    The length ratio is in characters. A German word may be four English ones, so a correct pair of
-    short sentences may have a high ratio in words. A pair beyond 9 in characters (in words, the
-    value of Moses' clean-corpus-n.perl) is hardly ever a translation.
+    A pair with a side that is empty, or has no visible character, is always dropped. The length
+    ratio is in characters. A German word may be four English ones, so a correct pair of short
+    sentences may have a high ratio in words. A pair beyond 9 in characters (in words, the value of
+    Moses' clean-corpus-n.perl) is hardly ever a translation.
 
     Attributes:
         max_words: drops pairs with a side of more words (separated by white space).
@@ -62,10 +63,16 @@ class Cleaning:
 
 
 class CleaningReport(Counter[str]):
-    """Counts of pairs: "kept", dropped for each of `REASONS`, and added for each of `ADDED`."""
+    """Counts of kept, dropped and added pairs.
+
+    The keys are "kept", each of `REASONS` for dropped pairs, and each of `ADDED`.
+    """
 
     def clean_pairs(self) -> int:
-        """Returns the number of pairs that `Cleaning` kept, those that were added apart."""
+        """Returns the number of pairs that `Cleaning` kept.
+
+        Pairs that were added do not count.
+        """
         return self["kept"] + self[REASONS[-1]] - sum(self[kind] for kind in ADDED)
 
     def describe(self) -> str:
@@ -75,7 +82,10 @@ class CleaningReport(Counter[str]):
 
 
 class Variants(Protocol):
-    """Adds variants of training pairs; a dataclass, whose fields the prepared data record."""
+    """Adds variants of training pairs.
+
+    It is a dataclass; the prepared data record its fields.
+    """
 
     def extend(self, pairs: Iterable[Pair], first: int) -> tuple[list[Pair], CleaningReport]:
         """Inserts each variant after its pair.
@@ -89,7 +99,7 @@ class Variants(Protocol):
         """
 
     def without_words(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields the pairs that `extend` returned, except for the variants of the kind `WORDS`."""
+        """Yields the pairs of `extend` without the variants of kind `WORDS`."""
 
 
 def clean(
@@ -126,7 +136,9 @@ _KEPT = 0
 
 
 class _Judge:
-    """Applies the rules that need one pair at a time; picklable.
+    """Applies the rules that need one pair at a time.
+
+    It can be pickled.
 
     Args:
         rules: the rules.
@@ -143,7 +155,7 @@ class _Judge:
                 self._targets.add(_squeeze(target).casefold())
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Returns the verdict on each pair, [pairs], and hashes of the kept pairs, [kept]."""
+        """Returns the verdicts [pairs], and the hashes of the kept pairs [kept]."""
         reasons, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
@@ -164,7 +176,7 @@ def _squeeze(sentence: str) -> str:
 
 
 def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
-    """Returns the reason why a pair of squeezed sentences has unfit lengths, or None."""
+    """Returns why the lengths of squeezed sentences are unfit, or None."""
     if _is_invisible(source) or _is_invisible(target):
         return "empty_side"
     if max(source.count(" "), target.count(" ")) >= rules.max_words:
@@ -179,7 +191,10 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
 
 
 def _is_invisible(side: str) -> bool:
-    """Returns whether a side has only characters that subwords drop or take for a space."""
+    """Returns whether a side has only invisible characters.
+
+    Subwords drop them, or take them for a space.
+    """
     return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd▁" for c in side)
 
 
@@ -194,7 +209,10 @@ class SeenHashes:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Adds hashes; returns whether each is new, [hashes]. Of equal ones, the first is new."""
+        """Adds hashes, and returns whether each is new, [hashes].
+
+        Of equal ones, the first is new.
+        """
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:

@@ -48,7 +48,10 @@ class EpochPlan:
         return self.order[self.cuts[batch, 0] : self.cuts[batch, -1]]
 
     def micro_batches(self, batch: int) -> list[NDArray[np.int64]]:
-        """Returns the sentence indices of every micro-batch of a batch; one may have none."""
+        """Returns the sentence indices of every micro-batch of a batch.
+
+        A micro-batch may have none.
+        """
         return [self.order[start:stop] for start, stop in itertools.pairwise(self.cuts[batch])]
 
 
@@ -60,7 +63,9 @@ def epoch_plan(
     seed: int,
     epoch: int,
 ) -> EpochPlan:
-    """Returns the batches of an epoch: every sentence once, drawn from (seed, epoch).
+    """Returns the batches of an epoch, drawn from (seed, epoch).
+
+    Every sentence occurs once.
 
     Args:
         shapes: from `choose_shapes`.
@@ -117,7 +122,10 @@ class _Cutter:
         self._sentences = len(source)
 
     def share(self, start: int, shape: BatchShape) -> float:
-        """Returns the share of a micro-batch to fill; the last batches are less full."""
+        """Returns the share of a micro-batch to fill.
+
+        The last batches are less full.
+        """
         sides = zip(self._before, shape.tokens, strict=True)
         filled = [(self._sentences - start) / shape.rows]
         filled += [int(before[-1] - before[start]) / tokens for before, tokens in sides]

@@ -34,9 +34,10 @@ _KINDS = {
 
 
 def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
-    r"""Yields the lines of a UTF-8 file, without "\n" or "\r\n" and without a BOM.
+    r"""Yields the lines of a UTF-8 file.
 
-    Lines of a pipe are yielded as soon as they can be read.
+    They have no "\n" or "\r\n" at the end, and no BOM. Lines of a pipe are yielded as soon as they
+    can be read.
 
     Args:
         path: of the file, plain or compressed by gzip, xz or bzip2; None for standard input.
@@ -68,7 +69,9 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
 
 @contextmanager
 def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
-    """Opens a file, or standard input, as plain bytes; UTF-16 if it may be XML.
+    """Opens a file, or standard input, as plain bytes.
+
+    The file may be in UTF-16 if `is_xml`.
 
     Raises:
         UserError: it is missing, damaged, or of a kind that is not text.
@@ -91,13 +94,13 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
 
 
 def _kind(file: Any) -> str:
-    """Returns the kind of a file by its first bytes, see `_KINDS`; "" for any other."""
+    """Returns the kind of a file by its first bytes, or ""."""
     start = file.peek(512)
     return next((kind for pattern, kind in _KINDS.items() if re.match(pattern, start)), "")
 
 
 def check_line_counts(counts: Mapping[str, int]) -> None:
-    """Checks that texts which belong together line by line have as many lines.
+    """Checks that parallel texts have as many lines.
 
     Args:
         counts: the number of lines of each text, by its name.
@@ -111,7 +114,9 @@ def check_line_counts(counts: Mapping[str, int]) -> None:
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Returns name, size and SHA-256 of a file: its content, in any folder.
+    """Returns name, size and SHA-256 of a file.
+
+    The folder does not matter.
 
     Raises:
         UserError: there is no such file.

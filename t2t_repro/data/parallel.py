@@ -32,7 +32,7 @@ def usable_cores() -> int:
 
 
 def default_workers() -> int:
-    """Returns the number of cores that this process may use, at most eight."""
+    """Returns the number of usable cores, at most eight."""
     return min(usable_cores(), _MOST_WORKERS)
 
 
@@ -61,9 +61,10 @@ def map_in_order(
 
 
 class WorkerPool(Generic[_Block, _Result]):
-    """Processes that apply one function. They end with this process at the latest.
+    """Processes that apply one function to blocks.
 
-    They are spawned, because TensorFlow's threads do not survive a fork.
+    They end with this process at the latest. They are spawned, because TensorFlow's threads do not
+    survive a fork.
 
     Args:
         function, workers, setting: see `map_in_order`.
@@ -79,7 +80,9 @@ class WorkerPool(Generic[_Block, _Result]):
         self._pool = ProcessPoolExecutor(workers, spawn, _start, (function, niceness))
 
     def map(self, blocks: Iterable[_Block]) -> Iterator[_Result]:
-        """Yields function(block) for every block, in order; may be called by several threads.
+        """Yields function(block) for every block, in order.
+
+        Several threads may call it.
 
         Args:
             blocks: read as results are taken, a few blocks ahead.
@@ -122,7 +125,10 @@ def _start(function: Callable[[Any], Any], niceness: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends a worker whose parent was killed; it would wait for work forever."""
+    """Ends a worker whose parent was killed.
+
+    Otherwise it would wait for work forever.
+    """
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

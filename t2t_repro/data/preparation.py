@@ -62,7 +62,10 @@ class Preparation:
 
     @cached_property
     def recipes(self) -> SubwordRecipes:
-        """The recipes of the source's and the target's subwords, tags of a mixture among them."""
+        """The recipes of the source's and the target's subwords.
+
+        Their symbols include the tags of a mixture.
+        """
         target = self.subwords or SubwordTraining()
         tags = [symbol for part in parts_of(self.corpus) for symbol in part.tag]
         if not self.source_subwords:
@@ -80,7 +83,10 @@ class Preparation:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """All that determines the prepared data, as JSON values; equal ones mean equal data."""
+        """All that determines the prepared data, as JSON values.
+
+        Equal values mean equal data.
+        """
         source, target = self.recipes
         values = {
             "format": _FORMAT,
@@ -97,7 +103,9 @@ class Preparation:
         return described
 
     def mixture(self, data: PreparedData, seed: int) -> EpochMixture | None:
-        """Returns how the corpora of a mixture share an epoch; None for a single corpus.
+        """Returns how the corpora of a mixture share an epoch.
+
+        None for a single corpus.
 
         Args:
             data: made with these settings; the weights may have changed since.
@@ -111,7 +119,9 @@ class Preparation:
 
 
 def prepare_corpus(settings: Preparation, data_dir: Path) -> None:
-    """Fetches and checks a corpus; if the data are prepared, checks that its files are the same.
+    """Fetches and checks a corpus.
+
+    If the data are prepared, checks that the corpus has the same files.
 
     Args:
         settings: of the preparation; those of the subwords do not matter.

@@ -133,9 +133,9 @@ class PreparedData:
         return list(source[wanted]), list(target[wanted])
 
     def corpora(self, split: str) -> dict[str, range]:
-        """Returns the sentences of the token store that each corpus of a mixture has, by name.
+        """Returns the sentences of each corpus of a mixture, by name.
 
-        Empty for a single corpus.
+        They are ranges in the token store. Empty for a single corpus.
         """
         return {name: part.in_store for name, part in self._corpora.get(split, {}).items()}
 
@@ -163,7 +163,7 @@ class PreparedData:
             )
 
     def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
-        """Returns the split of a name, and the part of it; None for the whole split."""
+        """Returns the split of a name, and its part (None for all)."""
         known: dict[str, tuple[str, _CorpusPart | None]] = {x: (x, None) for x in self.splits}
         for split, parts in self._corpora.items():
             known |= {part_name(split, corpus): (split, parts[corpus]) for corpus in parts}
@@ -180,7 +180,7 @@ class PreparedData:
 
 
 def _with_files_in_words(described: Any) -> Any:
-    """Returns JSON values in which one text describes each file; see `identify`."""
+    """Returns JSON values with one text for each file (see `identify`)."""
 
     def in_words(value: dict[str, Any]) -> Any:
         text = "{name}, {bytes:,} bytes, {sha256:.6}"
@@ -202,7 +202,10 @@ class _CorpusPart(NamedTuple):
 
 
 def _parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
-    """Returns the parts of a split, which follow one after the other, from cleaning reports."""
+    """Returns the parts of a split from cleaning reports.
+
+    They follow one after the other.
+    """
     parts: dict[str, _CorpusPart] = {}
     line = sentence = 0
     for name, report in reports.items():
@@ -214,7 +217,10 @@ def _parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
 
 
 def part_name(split: str, corpus: str) -> str:
-    """Returns the name of the part of a split that a corpus has; "" is a single corpus."""
+    """Returns the name of a corpus's part of a split.
+
+    "" is a single corpus.
+    """
     return f"{split}.{corpus}" if corpus else split
 
 
@@ -253,7 +259,7 @@ class CleanText:
             yield source, target
 
     def write(self, blocks: Iterable[Sequence[Pair]]) -> None:
-        """Writes all pairs; replaces what an interrupted run left."""
+        """Writes all pairs over what an interrupted run left."""
         with self._opened("w", **_TEXT) as files:
             for pairs in blocks:
                 for side, file in enumerate(files):
@@ -266,7 +272,7 @@ class CleanText:
                 yield source[:-1], target[:-1]
 
     def blocks(self, counts: Mapping[str, int]) -> Iterator[TextBlock]:
-        """Yields all pairs in blocks that are fast to send to another process.
+        """Yields all pairs in blocks that are fast to send to processes.
 
         Args:
             counts: number of pairs of each corpus, in the order of the text.

@@ -56,7 +56,9 @@ def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
 
 
 def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
-    """Counts the training pairs that remain after cleaning, whether data are prepared or not.
+    """Counts the training pairs that remain after cleaning.
+
+    The data need not be prepared.
 
     Args:
         settings: of the preparation; those of the subwords do not matter.
@@ -93,7 +95,7 @@ class Stages:
         self._workers = settings.workers or default_workers()
 
     def run(self) -> None:
-        """Makes the stages that are not complete, and puts the result in its place."""
+        """Makes the missing stages, and moves the result to its place."""
         self._discard_other_data()
         reports = {
             split: self._stage(f"{split}.text", partial(self._write_text, split))
@@ -118,7 +120,7 @@ class Stages:
             write_json(path, identity)
 
     def _stage(self, name: str, make: Callable[[], Reports]) -> Reports:
-        """Runs a stage, unless it is complete; returns its reports."""
+        """Runs a stage unless it is complete, and returns its reports."""
         mark = self._partial / f"{name}.json"
         if mark.exists():
             logging.info("data: %s is complete already", name)
@@ -136,7 +138,10 @@ class Stages:
         return reports
 
     def clean_text(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
-        """Yields the text of a split in blocks, with variants and tags, and adds to the reports."""
+        """Yields the text of a split in blocks, with variants and tags.
+
+        Adds to the reports.
+        """
         variants, number = self._settings.variants if split == "train" else None, 0
         parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
         with Progress(f"data: {split}: cleaning") as progress:
@@ -153,7 +158,10 @@ class Stages:
                     yield [part.tagged(pair) for pair in pairs] if part.tag else pairs
 
     def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
-        """Yields the pairs of a corpus in blocks, with a report on each; tags come later."""
+        """Yields the pairs of a corpus in blocks, with a report on each.
+
+        Tags are added later.
+        """
         pairs = read_pairs(part.corpus, split, self._downloads)
         blocks = iter(lambda: list(islice(pairs, prepared.PAIRS_IN_BLOCK)), [])
         if split == "train":
@@ -163,7 +171,7 @@ class Stages:
         return ((block, CleaningReport(kept=len(block))) for block in blocks)
 
     def _make_subwords(self, pairs: int) -> Reports:
-        """Makes the subword models; has no reports.
+        """Makes the subword models, without reports.
 
         Args:
             pairs: number of the training pairs to learn from.
@@ -177,7 +185,10 @@ class Stages:
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:
-        """Writes the token store of a split; returns the reports with over-long pairs in them."""
+        """Writes the token store of a split.
+
+        Returns the reports, with over-long pairs in them.
+        """
         store = self._result / f"{split}.tokens"
         store.mkdir(exist_ok=True)
         counts = {corpus: report["kept"] for corpus, report in reports.items()}
@@ -207,7 +218,11 @@ class Stages:
 
 
 def _check_left(split: str, reports: Reports) -> None:
-    """Raises a `UserError` with the main reason if a corpus has no pairs left."""
+    """Checks that every corpus has pairs left.
+
+    Raises:
+        UserError: a corpus has none left; the message has the main reason.
+    """
     for corpus, report in reports.items():
         if not report["kept"]:
             advice = "check the corpus, loosen Cleaning, or raise prepare.max_length"
@@ -221,7 +236,9 @@ def _check_left(split: str, reports: Reports) -> None:
 
 @dataclass
 class _BlockEncoder:
-    """Encodes blocks of text; picklable.
+    """Encodes blocks of text.
+
+    It can be pickled.
 
     Attributes:
         directory: of the subword models.
@@ -258,7 +275,10 @@ class _BlockEncoder:
 
 
 def _changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
-    """Counts the lines with a character that the subwords write otherwise, by the first of them."""
+    """Counts the lines in which subwords change a character.
+
+    A line counts for its first such character.
+    """
     changed = {}
     for character in filter(str.split, set("".join(lines))):
         written = model.decode(model.encode([character])[0])

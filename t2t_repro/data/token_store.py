@@ -31,7 +31,9 @@ STORE_FILES = ("source.tokens", "source.lengths", "target.tokens", "target.lengt
 
 
 class VocabSizes(NamedTuple):
-    """Sizes of the source and the target vocabulary; equal if they share one.
+    """Sizes of the source and the target vocabulary.
+
+    They are equal if both sides share one.
 
     Attributes:
         source: every source id is below it.
@@ -48,7 +50,7 @@ class VocabSizes(NamedTuple):
 
 
 def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str, bytes]:
-    """Returns the bytes that sentence pairs append to each of `STORE_FILES`, by name."""
+    """Returns the bytes that sentence pairs append to `STORE_FILES`, by name."""
     parts = {}
     for side, (tokens, lengths) in zip(_SIDES, (source, target), strict=True):
         parts[f"{side}.tokens"] = tokens.astype(sizes.token_type).tobytes()
@@ -57,7 +59,10 @@ def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str
 
 
 def complete_token_store(directory: Path, sizes: VocabSizes) -> None:
-    """Makes a store of a directory with complete `STORE_FILES`, by writing its summary."""
+    """Writes the summary of a directory with complete `STORE_FILES`.
+
+    The directory is then a token store.
+    """
     summary = {"vocab_size": sizes.target, "source_vocab_size": sizes.source}
     write_json(directory / _SUMMARY, summary)
 
@@ -83,9 +88,9 @@ class _Side(NamedTuple):
         return self.tokens[np.repeat(begins, lengths) + np.arange(lengths.sum())], lengths
 
     def gather(self, chosen: NDArray, width: int | None) -> NDArray[np.int32]:
-        """Pads the chosen sentences [rows], -1 for none, to one array [rows, width].
+        """Pads the chosen sentences [rows] to one array [rows, width].
 
-        By default it is as wide as the longest of them, at least 1.
+        A sentence -1 is empty. By default the array is as wide as the longest sentence, at least 1.
         """
         chosen_lengths = np.where(chosen < 0, 0, self.lengths[chosen])
         columns = np.arange(width or chosen_lengths.max(initial=1))
@@ -137,7 +142,7 @@ class TokenStore:
         return len(self.source_lengths)
 
     def part(self, sentences: range) -> "TokenStore":
-        """Returns a store of a range of the sentences; copies nothing."""
+        """Returns a store of a range of the sentences, without a copy."""
         wanted = slice(sentences.start, sentences.stop)
         part = copy.copy(self)
         part._set_sides(

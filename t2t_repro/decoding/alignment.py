@@ -46,7 +46,10 @@ class Aligner:
         self._links = tf.function(self.links, input_signature=[ids] * 4, autograph=False)
 
     def align(self, pairs: EncodedPairs) -> list[str]:
-        """Returns the links of each pair; none if source or target has no ids."""
+        """Returns the links of each pair.
+
+        A pair has none if its source or target has no ids.
+        """
         sides = [*zip(self._subwords, (pairs.sources, pairs.targets), strict=True)]
 
         def align(batch: NDArray) -> list[str]:

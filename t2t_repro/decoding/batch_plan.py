@@ -45,14 +45,17 @@ class EncodedSentences(NamedTuple):
 
     @classmethod
     def cut(cls, lines: Sequence[str], ids: list[list[int]], longest: int) -> "EncodedSentences":
-        """Cuts off sentences after `longest` ids, EOS among them; `ids` change in place."""
+        """Cuts off sentences after `longest` ids, EOS among them.
+
+        `ids` change in place.
+        """
         truncated = {index for index, of_line in enumerate(ids) if len(of_line) > longest}
         for index in truncated:
             del ids[index][longest - 1 : -1]
         return cls(lines, ids, truncated)
 
     def without_blank(self) -> "EncodedSentences":
-        """Removes the ids of blank lines, and of those that are EOS alone."""
+        """Removes the ids of blank lines, also those with EOS alone."""
         pairs = zip(self.lines, self.ids, strict=True)
         return self._replace(
             ids=[ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]
@@ -76,10 +79,11 @@ class BatchPlanner:
     bytes_of: Callable[[int], int]
 
     def plan(self, lengths: Sequence[int]) -> tuple[list[NDArray], int]:
-        """Groups sentences by length; blank ones, of length 0, are left out.
+        """Groups sentences by length.
 
-        The number of batches is a multiple of the workers', and the batches are as even as the
-        lengths allow. A sentence that takes more memory than a worker's share is alone.
+        Blank ones, of length 0, are left out. The number of batches is a multiple of the workers',
+        and the batches are as even as the lengths allow. A sentence that takes more memory than a
+        worker's share is alone.
 
         Args:
             lengths: the number of ids of each sentence.
@@ -103,12 +107,19 @@ class BatchPlanner:
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
     def _width(self, length: int, memory: int) -> int:
-        """Returns the share of `tokens_per_batch` that a sentence takes; 0 for a blank one."""
+        """Returns the share of `tokens_per_batch` that a sentence takes.
+
+        It is 0 for a blank one.
+        """
         share = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
         return max(length * self.beam_size, share) if length else 0
 
     def _memory_for(self, longest: int) -> int:
-        """Returns the bytes that the batches decoded at the same time may take."""
+        """Returns the bytes that simultaneous batches may take.
+
+        Raises:
+            UserError: the longest sentence needs more memory than there is.
+        """
         needed, memory, available = self.bytes_of(longest), _MOST_BYTES, available_memory()
         # On a GPU, TensorFlow manages memory itself.
         if available is not None and not _has_gpu():
@@ -124,7 +135,10 @@ class BatchPlanner:
 
 
 def default_workers() -> int:
-    """Returns how many batches to decode at a time: one on a GPU, else one a core."""
+    """Returns the number of batches to decode at a time.
+
+    It is one on a GPU, else one for each core.
+    """
     return 1 if _has_gpu() else usable_cores()
 
 
@@ -199,10 +213,11 @@ class EncodedPairs(NamedTuple):
 
 
 def one_core_a_batch() -> None:
-    """Lets every TensorFlow operation of this process use one core; to be called before the first.
+    """Lets every TensorFlow operation of this process use one core.
 
-    Batches that share cores within operations wait for each other at each one: two batches of
-    a small model take up to twice as long. One batch alone hardly gains from more cores.
+    Call it before the first operation. Batches that share cores within operations wait for each
+    other at each one: two batches of a small model take up to twice as long. One batch alone hardly
+    gains from more cores.
     """
     import tensorflow as tf
 
@@ -219,9 +234,9 @@ def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray
 
 
 def available_memory() -> int | None:
-    """Returns the free memory of the machine or container in bytes; None if unknown.
+    """Returns the free memory in bytes, or None if unknown.
 
-    Where there is no /proc it returns all memory of the machine.
+    It is that of the machine or container. Where there is no /proc it is all memory of the machine.
     """
     limits = []
     with suppress(OSError, ValueError):

@@ -30,7 +30,10 @@ IMPOSSIBLE = float("-inf")
 
 
 class BeamState(NamedTuple):
-    """The hypotheses after some steps; the best one of every row comes first."""
+    """The hypotheses after some steps.
+
+    The best one of every row comes first.
+    """
 
     last_ids: tf.Tensor  # [batch, beam]: the last id of each alive hypothesis
     parents: tf.Tensor  # [batch, beam]: the hypothesis of the previous step that it extends
@@ -82,12 +85,13 @@ _best_extensions = kernels.fast(fast.best_extensions, best_extensions)
 
 @dataclass(frozen=True)
 class BeamSteps(StepLoop):
-    """Computes a beam search: score(y) = log P(y) / lp(|y|) is to be high (paper, section 6.1).
+    """Computes a beam search (paper, section 6.1).
 
-    Each step extends every alive hypothesis by every id and keeps the best 2·beam_size candidates.
-    At most beam_size of them end in EOS, so beam_size alive ones are always left. Those that end in
-    EOS compete, each with the penalty of its own length, for the beam_size places of the finished
-    hypotheses. Beam size 1 keeps the one best candidate: greedy decoding.
+    It looks for a high score(y) = log P(y) / lp(|y|). Each step extends every alive hypothesis by
+    every id and keeps the best 2·beam_size candidates. At most beam_size of them end in EOS, so
+    beam_size alive ones are always left. Those that end in EOS compete, each with the penalty of
+    its own length, for the beam_size places of the finished hypotheses. Beam size 1 keeps the one
+    best candidate: greedy decoding.
 
     If n_best is an int32 tensor, one graph serves all numbers.
     """
@@ -112,7 +116,10 @@ class BeamSteps(StepLoop):
     def advance(
         self, state: BeamState, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
     ) -> BeamState:
-        """Extends the alive hypotheses by one id; during its prefix a row has one hypothesis."""
+        """Extends the alive hypotheses by one id.
+
+        During its prefix a row has one hypothesis.
+        """
         candidates = self._candidates(state, logits)
         if row.prefix:
             forced = prefix_id(row.prefix[0], step)
@@ -120,11 +127,11 @@ class BeamSteps(StepLoop):
         return self._next_state(state, candidates, step)
 
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
-        """Returns which rows are at their limit, or cannot gain from another step.
+        """Returns which rows are at their limit or cannot gain.
 
-        The latter if no alive hypothesis can still enter the `n_best` finished ones. log P falls
-        but for the gain that a bonus may still bring, and lp only grows. So with this gain,
-        log P(best alive) / lp(limit) is an upper bound of all future scores.
+        A row cannot gain from another step if no alive hypothesis can still enter the `n_best`
+        finished ones. log P falls but for the gain that a bonus may still bring, and lp only grows.
+        So with this gain, log P(best alive) / lp(limit) is an upper bound of all future scores.
         """
         # [batch]
         best = tf.minimum(state.alive_log_probs[:, 0] + self.constraints.gain, 0.0)
@@ -134,10 +141,11 @@ class BeamSteps(StepLoop):
         return (step >= row.max_target_lengths) | is_full
 
     def results(self, state: BeamState) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the finished hypotheses of each row, or the alive ones if it has none.
+        """Returns the finished hypotheses of each row.
 
-        A row with the maximum 0 has one hypothesis without ids, with score 0. Scores of finished
-        rows are log P / penalty; other rows have their most probable ids, with plain log P.
+        A row without any has the alive ones. A row with the maximum 0 has one hypothesis without
+        ids, with score 0. Scores of finished rows are log P / penalty; other rows have their most
+        probable ids, with plain log P.
         """
         alive_ids, alive_scores = _existing(state, state.alive_log_probs)
         has_finished = _any_finished(state)
@@ -170,7 +178,10 @@ class BeamSteps(StepLoop):
     def _forced(
         self, forced: tf.Tensor, state: BeamState, logits: tf.Tensor, candidates: Candidates
     ) -> Candidates:
-        """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
+        """Replaces a row's candidates by the forced id.
+
+        The ids are [batch] int32; PAD forces nothing.
+        """
 
         def with_forced() -> Candidates:
             """Replaces them in the rows with a forced id."""
@@ -196,7 +207,10 @@ class BeamSteps(StepLoop):
         return log_probs / self.settings.penalty(length, self.settings.length_penalty)
 
     def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
-        """Takes the best candidates as alive hypotheses, and those that end as finished ones."""
+        """Takes the best candidates as alive or finished hypotheses.
+
+        Those that end are finished.
+        """
         # [batch, candidates]
         ends = candidates.ids == EOS_ID
         # [batch, candidates, max_steps]: the ids of each parent, and the new one at this step.
@@ -229,12 +243,13 @@ class BeamSteps(StepLoop):
 
 @dataclass(frozen=True)
 class MarianSteps(BeamSteps):
-    """Computes Marian's search: (log P(y) - word_penalty·n) / lp(n), n = |y|, is to be high.
+    """Computes Marian's search.
 
-    Each step takes as many of the best extensions as hypotheses are alive; beam_size of the only
-    one at the first step. Those that end in EOS are finished, and the beam shrinks by one for each.
-    The search ends when none is alive, or at the row's limit. Hypotheses that are unfinished then
-    compete with the finished ones.
+    It looks for a high score(y) = (log P(y) - word_penalty·n) / lp(n), n = |y|. Each step takes as
+    many of the best extensions as hypotheses are alive; beam_size of the only one at the first
+    step. Those that end in EOS are finished, and the beam shrinks by one for each. The search ends
+    when none is alive, or at the row's limit. Hypotheses that are unfinished then compete with the
+    finished ones.
     """
 
     settings: "MarianSearch"
@@ -271,7 +286,10 @@ def _any_finished(state: BeamState) -> tf.Tensor:
 
 
 def _existing(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the ids of alive hypotheses, and their scores; PAD and UNFILLED where none is."""
+    """Returns the ids and scores of alive hypotheses.
+
+    A place without one has PAD and UNFILLED.
+    """
     exists = state.alive_log_probs > IMPOSSIBLE  # [batch, beam]
     ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
     return ids, tf.where(exists, scores, UNFILLED_SCORE)

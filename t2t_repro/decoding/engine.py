@@ -13,7 +13,7 @@ from t2t_repro.text.tags import Tags
 
 
 class Engine(Protocol):
-    """Translates lines; servers call it from several threads."""
+    """Translates lines, for servers that call it from several threads."""
 
     @property
     def subwords(self) -> SubwordPair:
@@ -37,7 +37,7 @@ class Engine(Protocol):
 
     @property
     def align(self) -> Callable[..., list[str]] | None:
-        """Aligns lines with their translations, see `Translator.align`; None if it cannot."""
+        """Aligns lines with translations, or is None (see `Translator.align`)."""
 
     @property
     def score(self) -> Callable[..., list[Any]] | None:
@@ -55,4 +55,4 @@ class Engine(Protocol):
         first: int | None = 1,
         report: Report = None,
     ) -> list[list[Translation]]:
-        """Finds translations of lines, and says which are cut; see `Translator.translate`."""
+        """Finds translations, and says which are cut (see `Translator.translate`)."""

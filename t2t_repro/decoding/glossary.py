@@ -80,7 +80,7 @@ class Glossary:
         return tf.strings.strip(tf.strings.regex_replace(text, r"\s+", " "))
 
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> _State:
-        """Finds the terms of each sentence; see `Grammar`."""
+        """Finds the terms of each sentence (see `Grammar`)."""
         words = tf.strings.split(self._words(source))
         places = tf.range(tf.cast(tf.reduce_max(words.row_lengths()), tf.int32))
         # How often each term is found; where the longest that began up to a word has its end.
@@ -111,16 +111,16 @@ class Glossary:
         return self._bonus * tf.cast(tf.reduce_max(state[3]), tf.float32)
 
     def wanted(self, state: _State) -> tf.Tensor:
-        """Returns the ids of all forms; see `SoftGrammar`."""
+        """Returns the ids of all forms (see `SoftGrammar`)."""
         forms = tf.maximum(state[0][:, 0], PAD_ID)
         return tf.reshape(forms, [tf.shape(forms)[0], -1])
 
     def among(self, state: _State, ids: tf.Tensor) -> _State:
-        """Returns the state with places in the place of ids; see `SoftGrammar`."""
+        """Returns the state with places in the place of ids (see `SoftGrammar`)."""
         return tf.where(state[0] < 0, -1, places_among(ids, state[0])), *state[1:]
 
     def after(self, state: _State, ids: tf.Tensor) -> _State:
-        """Returns the state after one more id of every hypothesis; see `Grammar`."""
+        """Returns the state after one more id of every hypothesis (see `Grammar`)."""
         begun, left, _, given = (part[:, :, 0] for part in _advance(state, ids[..., None]))
         return state[0], begun, left, tf.where(ids == PAD_ID, state[3], given)
 

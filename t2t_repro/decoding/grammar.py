@@ -22,10 +22,11 @@ _CLOSE = "/"
 
 
 class GrammaticalModel(NamedTuple):
-    """A model whose hypotheses follow a grammar; to a search, a `StepModel` like any other.
+    """A model whose hypotheses follow a grammar.
 
-    Its scores are log-probabilities, -inf of what may not come next. The other ids keep the
-    probability that the model gives them, so a score is still log P.
+    To a search it is a `StepModel` like any other. Its scores are log-probabilities, -inf of what
+    may not come next. The other ids keep the probability that the model gives them, so a score is
+    still log P.
 
     Attributes:
         model: scores the next id. Its cache is the first of two here.
@@ -45,7 +46,7 @@ class GrammaticalModel(NamedTuple):
     def step(
         self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
     ) -> tuple[tf.Tensor, Cache]:
-        """Scores the next id of every hypothesis; see `StepModel`."""
+        """Scores the next id of every hypothesis (see `StepModel`)."""
         scores, of_model = self.model.step(ids, parents, position, cache[0])
         log_p = tf.cast(scores, tf.float32)
         if not self.normalized:
@@ -61,7 +62,10 @@ class GrammaticalModel(NamedTuple):
 
 
 class TreeState(NamedTuple):
-    """The trees written so far, [batch, beam] each, some with one dimension more."""
+    """The trees written so far.
+
+    Each tensor is [batch, beam], some with one dimension more.
+    """
 
     room: tf.Tensor  # int32: the most ids that may still come, EOS included
     words: tf.Tensor  # int32: the words that have no leaf yet
@@ -72,7 +76,7 @@ class TreeState(NamedTuple):
 
 
 class TreeGrammar:
-    """Allows the ids by which an output becomes a tree of as many leaves as its source has words.
+    """Allows the ids of a tree with a leaf for each word.
 
     A bracket opens with its label and closes with a slash and its label; see `parsing.trees`.
     The labels are the symbols of the vocabulary that have such a closing symbol; all other symbols
@@ -110,12 +114,15 @@ class TreeGrammar:
         self._class_of = _class_of(source.pieces(), list(tags.values()))
 
     def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
-        """Returns which leaves are among these tags, [vocab]; all where none is."""
+        """Returns which leaves are among these tags, [vocab].
+
+        If none is, all leaves are.
+        """
         known = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
         return self._is_leaf & known if (self._is_leaf & known).any() else self._is_leaf
 
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> TreeState:
-        """Returns the state of hypotheses without ids; see `Grammar`."""
+        """Returns the state of hypotheses without ids (see `Grammar`)."""
         begins = tf.gather(self._begins_word, source)
         words, classes = tf.reduce_sum(begins, axis=1), self._classes(source, begins)
         room, words, classes = (
@@ -148,7 +155,7 @@ class TreeGrammar:
         return tf.where(pieces == 1, tf.reduce_sum(of_pieces, axis=2), 0)
 
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
-        """Returns the state after one more id, [batch, beam]; see `Grammar`."""
+        """Returns the state after one more id, [batch, beam] (see `Grammar`)."""
         closer, closes = tf.gather(self._closing, ids), tf.gather(self._closes, ids)
         is_leaf, opens = tf.gather(self._is_leaf, ids), closer != PAD_ID
         place = state.depth - tf.cast(closes, tf.int32)
@@ -165,7 +172,7 @@ class TreeGrammar:
         )
 
     def allowed(self, state: TreeState) -> tf.Tensor:
-        """Returns which ids may come next, [batch, beam, vocab] bool; see `Grammar`."""
+        """Returns which ids may come next (see `Grammar`)."""
         is_last = tf.range(tf.shape(state.brackets)[-1]) == state.depth[..., None] - 1
         innermost = tf.reduce_sum(tf.where(is_last, state.brackets, 0), axis=-1)
         closer = tf.where(state.is_filled, innermost, PAD_ID)
@@ -198,7 +205,7 @@ def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
 
 
 def _symbol(piece: str) -> str:
-    """Returns the symbol that a subword is; "" for one that a tree does not have."""
+    """Returns the symbol of a subword, or "" if it has none."""
     symbol = piece.removeprefix(SPACE_MARK)
     is_whole = piece != symbol and not {*symbol} & {*"()\r\n", SPACE_MARK}
     return symbol if is_whole else ""

@@ -24,7 +24,7 @@ def load_translator(
     ensemble: Sequence[str | Path | tuple[str | Path, str | None]] = (),
     imports: Sequence[str] = (),
 ) -> "Translator":
-    """Loads a trained model for translation, with the settings that it was trained with.
+    """Loads a trained model, with its own settings, for translation.
 
     Nothing in the directory is executed: its config.gin is read as data. gin's bindings are then
     those for decoding, for the whole process.
@@ -54,7 +54,7 @@ def read_settings(
     imports: Sequence[str] = (),
     others: Sequence[Callable[..., Any]] = (),
 ) -> TranslatorSettings:
-    """Reads the decoding settings of a model directory, and bindings on top of them.
+    """Reads the decoding settings of a model directory, and further bindings.
 
     Does not import TensorFlow, unless `imports` do.
 

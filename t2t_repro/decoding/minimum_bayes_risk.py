@@ -57,9 +57,10 @@ def _scores(
 @configurable()
 @dataclass(frozen=True)
 class MinimumBayesRisk:
-    """Prefers the hypothesis h with the highest mean utility u(h, h') over all others h'.
+    """Prefers the hypothesis with the highest mean utility.
 
-    Equal samples count as often as they were drawn, and are returned once.
+    The utility u(h, h') of a hypothesis h is averaged over all others h'. Equal samples count as
+    often as they were drawn, and are returned once.
 
     Attributes:
         utility: u; chrF by default.
@@ -68,7 +69,9 @@ class MinimumBayesRisk:
     utility: Utility = sentence_chrf
 
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
-        """Orders the different hypotheses of a sentence by expected utility, which is their score.
+        """Orders the different hypotheses of a sentence by expected utility.
+
+        It becomes their score.
 
         Args:
             hypotheses: N of them. A single one is compared with itself.

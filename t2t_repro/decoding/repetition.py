@@ -12,10 +12,11 @@ _REPEATED = re.compile(r"(?<!\S)((?:\S++ ){1,12}?)\1+")
 
 
 def without_cycles(text: str, source: str) -> str:
-    """Keeps one of the repetitions of a translation that repeats itself more than its source does.
+    """Keeps one of the repetitions of a translation.
 
-    Three repetitions with six letters in all are a cycle. So are two of six letters each without
-    punctuation, if they have several words or are the whole text.
+    A translation that repeats itself no more than its source does stays as it is. Three repetitions
+    with six letters in all are a cycle. So are two of six letters each without punctuation, if they
+    have several words or are the whole text.
     """
     # "hahaha" is "ha ha ha".
     own = re.sub(r"(\w{2,8}?)(?=\1)|\W+", r"\1 ", source.casefold()) + " "

@@ -88,12 +88,15 @@ class SamplingSteps(StepLoop):
         )
 
     def is_done(self, state: _State, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
-        """Returns the rows that are at their limit, or whose samples have all ended."""
+        """Returns the rows at their limit, or with all samples ended."""
         has_ended = tf.reduce_all(state.last_ids == EOS_ID, axis=1)
         return (step >= row.max_target_lengths) | has_ended
 
     def results(self, state: _State) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the samples; every one exists, finished or not."""
+        """Returns the samples.
+
+        Every one exists, finished or not.
+        """
         return state.ids, state.log_probs, tf.reduce_any(state.last_ids == EOS_ID, axis=1)
 
     def _drawn(self, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
@@ -143,7 +146,9 @@ def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
 def draw_from_top_k(
     p: tf.Tensor, states: tf.Tensor, k: int, nucleus: float | None = None
 ) -> tf.Tensor:
-    """Draws from the k most probable ids; ties go to lower ids.
+    """Draws from the k most probable ids.
+
+    Ties go to lower ids.
 
     Args:
         p: [rows, vocab] float32.
@@ -164,11 +169,12 @@ def draw_from_top_k(
 
 
 def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Tensor:
-    """Draws from the smallest set of most probable ids with a probability of at least `nucleus`.
+    """Draws from the nucleus of a distribution.
 
-    Nothing is sorted. An id is drawn from all. It belongs to the set if the ids before it (more
-    probable, or equal with a lower id) have less than `nucleus` together. Otherwise the set is
-    among the ids before it, and the next draw is from these.
+    It is the smallest set of most probable ids with a probability of at least `nucleus`. Nothing is
+    sorted. An id is drawn from all. It belongs to the set if the ids before it (more probable, or
+    equal with a lower id) have less than `nucleus` together. Otherwise the set is among the ids
+    before it, and the next draw is from these.
 
     Args:
         p: [rows, vocab] float32, each row a distribution.
@@ -246,7 +252,7 @@ def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
 
 
 def keys_of(ids: tf.Tensor) -> tf.Tensor:
-    """Hashes the ids of each sentence; padding does not count.
+    """Hashes the ids of each sentence, without padding.
 
     Args:
         ids: [batch, length], PAD after each sentence.
@@ -260,6 +266,9 @@ def keys_of(ids: tf.Tensor) -> tf.Tensor:
 
 
 def _shifted(x: tf.Tensor, bits: int) -> tf.Tensor:
-    """Shifts an int64 right as an unsigned number: zeros come in from the left."""
+    """Shifts an int64 right as an unsigned number.
+
+    Zeros come in from the left.
+    """
     signed = tf.bitwise.right_shift(x, tf.constant(bits, tf.int64))
     return tf.bitwise.bitwise_and(signed, 2 ** (64 - bits) - 1)

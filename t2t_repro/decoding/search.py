@@ -77,13 +77,19 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
 
 
 def log_unfinished(translations: Sequence[Translation], first: int | None) -> None:
-    """Logs which translations are cut off at the limit of their length; see `log_cut`."""
+    """Logs which translations are cut off at the limit of their length.
+
+    See `log_cut`.
+    """
     unfinished = [index for index, best in enumerate(translations) if not best.finished]
     log_lines(first, unfinished, "the translation is cut off at the limit of its length")
 
 
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
-    """Logs the sources that are longer than those of training; nothing without a first number."""
+    """Logs the sources that are longer than those of training.
+
+    Nothing is logged without a first number.
+    """
     long = [index for index, of_line in enumerate(ids) if len(of_line) > trained_length]
     message = (
         f"longer than the {trained_length} subwords of training, and may be translated in part; "
@@ -93,13 +99,19 @@ def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int 
 
 
 def log_numbered_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs the lines that a message is about; nothing if there is no first number."""
+    """Logs the lines that a message is about.
+
+    Nothing is logged without a first number.
+    """
     if first is not None:
         log_lines(first, indices, message)
 
 
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs the first numbers of the lines that a message is about, and how many more there are."""
+    """Logs which lines a message is about.
+
+    The first five numbers are listed, the others counted.
+    """
     if indices:
         numbers = ", ".join(str((first or 0) + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
@@ -169,7 +181,9 @@ class HypothesisState(Protocol):
         """
 
     def after(self, state: Any, ids: "tf.Tensor") -> Any:
-        """Returns the state after one more id of every hypothesis; PAD changes nothing.
+        """Returns the state after one more id of every hypothesis.
+
+        PAD changes nothing.
 
         Args:
             state: before it.
@@ -178,35 +192,52 @@ class HypothesisState(Protocol):
 
 
 class Grammar(HypothesisState, Protocol):
-    """Says which ids may come next in a hypothesis; `TreeGrammar` is one.
+    """Says which ids may come next, as `TreeGrammar` does.
 
     Gin binds what makes it from the subwords, a class or a function of yours:
     `Translator.grammar = @my_project.MyGrammar`.
     """
 
     def allowed(self, state: Any) -> "tf.Tensor":
-        """Returns which ids may come next, [batch, beam, vocab] bool: at least one."""
+        """Returns which ids may come next, [batch, beam, vocab] bool.
+
+        At least one may.
+        """
 
 
 @runtime_checkable
 class SoftGrammar(HypothesisState, Protocol):
-    """Says which ids should come next, and lets all come; `Glossary` is one."""
+    """Says which ids should come next, and allows all.
+
+    `Glossary` is one.
+    """
 
     def rescored(self, log_p: "tf.Tensor", state: Any) -> "tf.Tensor":
         """Returns other scores of the next ids, from [batch, beam, vocab] log-probabilities."""
 
     def gain(self, state: Any) -> "tf.Tensor":
-        """Returns how many nats a score may still rise, a scalar, before the first id."""
+        """Returns how many nats a score may still rise.
+
+        The result is a scalar, for the state before the first id.
+        """
 
     def wanted(self, state: Any) -> "tf.Tensor":
-        """Returns the ids that should come, [batch, ids] int32, then PAD: a shortlist has them."""
+        """Returns the ids that should come, [batch, ids] int32, then PAD.
+
+        A shortlist has them.
+        """
 
     def among(self, state: Any, ids: "tf.Tensor") -> Any:
-        """Returns the state of a search that knows ids by their places among sorted ones, [ids]."""
+        """Returns the state with positions instead of ids.
+
+        A search may know ids by their positions among sorted ones, [ids].
+        """
 
 
 class SearchResult(NamedTuple):
-    """The hypotheses that a search found, the best of every row first; samples as drawn.
+    """The hypotheses that a search found, best first.
+
+    Samples are in the order in which they were drawn.
 
     Attributes:
         ids: [batch, n_best, max_steps] int32. EOS is the last id of a finished hypothesis; PAD
@@ -226,10 +257,13 @@ class SearchResult(NamedTuple):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Orders the hypotheses that a search has found; `MinimumBayesRisk` is one."""
+    """Orders the hypotheses of a search, as `MinimumBayesRisk` does."""
 
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
-        """Orders the hypotheses of a sentence (at least one): the best first, each text once."""
+        """Orders the hypotheses of a sentence, with the best first.
+
+        There is at least one hypothesis. Each text is returned once.
+        """
 
 
 @runtime_checkable

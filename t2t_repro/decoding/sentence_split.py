@@ -46,7 +46,9 @@ _GERMAN_ORDINAL = re.compile(
 
 
 def split(line: str, language: str) -> Iterator[tuple[str, str]]:
-    """Splits a line into sentences; joined with the white space after each, they are the line.
+    """Yields the sentences of a line with the white space after each.
+
+    Joined, they are the line.
 
     Args:
         line: any text. If it has line breaks, it is split at these too.

@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"\d+")
 def translate_split(
     engine: Engine, lines: Sequence[str], language: str, report: Report = None
 ) -> list[Translation]:
-    """Translates lines sentence by sentence with an engine; see `translate_sentences`."""
+    """Translates lines sentence by sentence with an engine (see `translate_sentences`)."""
 
     def translate(sentences: Sequence[str]) -> Iterator[Translation]:
         return (best for best, *_ in engine.translate(sentences, first=None, report=report))

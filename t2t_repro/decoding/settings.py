@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @configurable(denylist=["length", "alpha"])
 def wu_penalty(length: "tf.Tensor", alpha: float) -> "tf.Tensor":
-    """Computes lp(length) = ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
+    """Computes lp(length) = ((5 + length) / 6)^alpha.
 
-    The paper's (section 6.1), with alpha = 0.6.
+    It is equation 14 of Wu et al. (2016). The paper has alpha = 0.6 (section 6.1).
 
     Args:
         length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
@@ -58,9 +58,10 @@ def power_penalty(length: "tf.Tensor", alpha: float) -> "tf.Tensor":
 @configurable()
 @dataclass(frozen=True)
 class BeamSearch:
-    """Finds ids y with a high score(y) = log P(y) / lp(|y|) (paper, section 6.1).
+    """Finds ids y with a high score (paper, section 6.1).
 
-    Beam size 1 is greedy decoding. `beam_search.BeamSteps` has the formulas.
+    The score is log P(y) / lp(|y|). Beam size 1 is greedy decoding. `beam_search.BeamSteps` has the
+    formulas.
 
     Attributes:
         beam_size: number of alive, and of finished, hypotheses of a sentence; 4 in the paper.
@@ -82,9 +83,10 @@ class BeamSearch:
 @configurable()
 @dataclass(frozen=True)
 class MarianSearch(BeamSearch):
-    """Finds ids y with a high score(y) = (log P(y) - word_penalty·n) / n^length_penalty, n = |y|.
+    """Finds ids with a high score, as Marian does.
 
-    Marian's own search, for models that it trained; `beam_search.MarianSteps` has the formulas.
+    The score is (log P(y) - word_penalty·n) / n^length_penalty, n = |y|. It is Marian's own search,
+    for models that Marian trained. `beam_search.MarianSteps` has the formulas.
 
     Attributes:
         beam_size: hypotheses of a sentence, alive and finished.
@@ -107,10 +109,10 @@ class MarianSearch(BeamSearch):
 @configurable()
 @dataclass(frozen=True)
 class Sampling:
-    """Draws translations y of a sentence x from P(y | x), independently of each other.
+    """Draws independent translations y of a sentence x from P(y | x).
 
-    A sample is a function of the seed, the ids of x and the number of the sample. So it is the same
-    in every batch, up to rounding of the model's probabilities.
+    A sample is a function of the seed, the ids of x and the number of the sample. So it is the
+    same in every batch, up to rounding of the model's probabilities.
 
     The score of a sample is log P(y | x) of the model itself, in nats, for any temperature, top_k
     and nucleus, so that scores can be compared. Samples come in the order in which they were
@@ -146,7 +148,10 @@ class Sampling:
 
 @configurable(denylist=["log_probs"])
 def mean_probability(log_probs: "tf.Tensor") -> "tf.Tensor":
-    """Computes log p, p(id) = 1/N Σ_n p_n(id), from log p_n [models, batch, beam, vocab]."""
+    """Computes log p, the mean of the models' probabilities.
+
+    p(id) = 1/N Σ_n p_n(id), from log p_n [models, batch, beam, vocab].
+    """
     import tensorflow as tf
 
     return tf.reduce_logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
@@ -154,9 +159,10 @@ def mean_probability(log_probs: "tf.Tensor") -> "tf.Tensor":
 
 @configurable(denylist=["log_probs"])
 def sum_log_probabilities(log_probs: "tf.Tensor") -> "tf.Tensor":
-    """Computes Σ_n log p_n(id), not renormalised, from log p_n [models, batch, beam, vocab].
+    """Computes Σ_n log p_n(id), not renormalised.
 
-    As Marian does; a score is then the sum of the models' scores.
+    Marian does so. The score is then the sum of the models' scores. log p_n is [models, batch,
+    beam, vocab].
     """
     import tensorflow as tf
 

@@ -71,5 +71,8 @@ def narrowed(allowed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def places_among(ids: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
-    """Returns the places of ids, of any shape, among sorted ids [ids] that have them."""
+    """Returns the positions of `wanted`, of any shape, among sorted ids [ids].
+
+    All wanted ids must be among them.
+    """
     return tf.reshape(tf.searchsorted(ids, tf.reshape(wanted, [-1])), tf.shape(wanted))

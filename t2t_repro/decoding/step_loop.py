@@ -42,10 +42,11 @@ class _Active(NamedTuple):
 
 @dataclass(frozen=True)
 class StepLoop(ABC):
-    """A search of a batch: a model scores the next ids, the search chooses, until all are done.
+    """A search of a batch, one step after the other.
 
-    A row that is done does not change while others go on, and is removed from the batch after at
-    most `SEGMENT` steps.
+    At each step a model scores the next ids and the search chooses, until all rows are done. A row
+    that is done does not change while others go on, and is removed from the batch after at most
+    `SEGMENT` steps.
 
     Attributes:
         settings: of the search.
@@ -81,7 +82,7 @@ class StepLoop(ABC):
         """Returns ids [batch, beam, max_steps], scores [batch, beam] and finished [batch]."""
 
     def known(self) -> Any:
-        """Returns the search's own constants of every sentence; see `SentenceConstants`."""
+        """Returns the search's constants of every sentence (see `SentenceConstants`)."""
         return ()
 
     def run(self) -> SearchResult:
@@ -166,7 +167,10 @@ class StepLoop(ABC):
 
 
 def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """Returns the id [batch] of a prefix [batch, prefix_length] at a step; PAD after its end."""
+    """Returns the id [batch] of a prefix at a step.
+
+    The prefix is [batch, prefix_length]; after its end the id is PAD.
+    """
     is_here = tf.range(tf.shape(prefix)[1]) == step
     # PAD is 0, so the sum is the one id at this step.
     return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)

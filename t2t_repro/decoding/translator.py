@@ -61,7 +61,9 @@ class PairScore(NamedTuple):
 
 
 class Translator:
-    """Translates, scores and aligns sentences; the results do not depend on the batch.
+    """Translates, scores and aligns sentences.
+
+    The results do not depend on the batch.
 
     Args:
         models: one Transformer, or several that translate together as an ensemble. The weights
@@ -130,7 +132,10 @@ class Translator:
 
     @property
     def trained_length(self) -> int:
-        """The most subwords of a source in training, and of one that is not cut off."""
+        """The most subwords of a source in training.
+
+        It is not above the length at which sources are cut off.
+        """
         return min(self.settings.trained_length or self.max_source_length, self.max_source_length)
 
     @property
@@ -257,7 +262,7 @@ class Translator:
         return max(self.settings.tokens_per_batch // self.beam_size, 1)
 
     def align(self, sources: Texts, targets: Texts) -> list[str]:
-        """Aligns the words of sentences with those of their translations; see `Aligner`.
+        """Aligns the words of sentences with those of their translations (see `Aligner`).
 
         Args:
             sources: N sentences.
@@ -321,7 +326,9 @@ class Translator:
     def _encode_prefixes(
         self, prefixes: Texts | None, sources: Sequence[Sequence[int]], first: int | None
     ) -> tuple[list[list[int]], set[int]]:
-        """Encodes the beginnings of translations, without EOS; none for blank sources.
+        """Encodes the beginnings of translations, without EOS.
+
+        Blank sources have none.
 
         Returns:
             the ids of each, and the indices of those that were cut off.
@@ -340,14 +347,20 @@ class Translator:
         return encoded, truncated
 
     def max_target_length(self, length: int) -> int:
-        """Returns the most ids of a translation, from the ids of its source."""
+        """Returns the most ids of a translation of a source.
+
+        `length` is the number of ids of the source.
+        """
         return int(self.max_target_lengths(tf.constant(length)))
 
     def _bytes_of(self, length: int) -> int:
         return self._ensemble.bytes_of_row(self.beam_size, length, self.max_target_length(length))
 
     def max_target_lengths(self, lengths: tf.Tensor) -> tf.Tensor:
-        """Returns the most ids of each translation, from the ids of its source; [batch] int32."""
+        """Returns the most ids of each translation, [batch] int32.
+
+        `lengths` has the number of ids of each source.
+        """
         # As Marian, in float32: 1.1 · 10 is 11, not a little more.
         factor = self.settings.imported.max_length_factor
         scaled = tf.math.ceil(tf.cast(lengths, tf.float32) * factor)

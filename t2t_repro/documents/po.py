@@ -53,7 +53,7 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
-    """Yields the translations of a catalogue, or why one is skipped; see `entries`.
+    """Yields the translations of a catalogue, or why one is skipped (see `entries`).
 
     Args:
         path: of the catalogue.

@@ -36,7 +36,7 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
 
 
 def fill_html(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
-    """Yields the edit of each piece of text; see `split_html`."""
+    """Yields the edit of each piece of text (see `split_html`)."""
     place = 0
     for piece, words in split_html(text):
         place += len(piece)

@@ -66,7 +66,10 @@ def at_compounds(line: str) -> str:
 
 
 def moses_words(language: str) -> Callable[[str], str]:
-    """Returns a function that applies Moses' plain punctuation and tokenisation to a line."""
+    """Returns a function that tokenises a line as Moses does.
+
+    It also normalises punctuation.
+    """
     # The import takes a third of a second, which other commands need not pay.
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 

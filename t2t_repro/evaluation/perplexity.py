@@ -41,7 +41,7 @@ class HeldOutLoss:
     def sums(
         self, first: int = 0, every: int = 1, within: range | None = None
     ) -> tuple[float, float]:
-        """Returns the negative log-likelihood of some batches, in nats, and their target tokens.
+        """Returns the nll of some batches, in nats, and their target tokens.
 
         Args:
             first: number of the first batch.

@@ -78,7 +78,10 @@ or a tuple of texts where `evaluate` has several --reference.
 
 
 def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score]], Any]:
-    """Gives a function the settings of one of sacreBLEU's metrics as parameters that gin binds."""
+    """Gives a function the settings of a sacreBLEU metric.
+
+    They become parameters that gin binds.
+    """
     limits = {
         "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
         "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
@@ -138,14 +141,20 @@ def tokenised_bleu(translations: Texts, references: References, sources: Texts =
 
 @_settings_of(CHRF)
 def chrf(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
-    """Computes chrF: F2 of character n-grams up to 6; see `bleu`."""
+    """Computes chrF, with character n-grams up to 6 (see `bleu`).
+
+    It is the F2 score of these n-grams.
+    """
     name = "chrF" + "+" * options.get("word_order", 0)
     return sacrebleu_score(CHRF(**options), name, translations, references)
 
 
 @configurable(denylist=TEXTS)
 def chrf_plus_plus(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2."""
+    """Computes chrF++, with character n-grams and words.
+
+    It is the F2 score of character n-grams up to 6 and word n-grams up to 2.
+    """
     return sacrebleu_score(CHRF(word_order=2), "chrF++", translations, references)
 
 
@@ -165,7 +174,7 @@ def ter(translations: Texts, references: References, sources: Texts = (), **opti
 
 @configurable(denylist=TEXTS)
 def exact_match(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes the share of translations that equal a reference of theirs, in percent."""
+    """Computes the percentage of translations that equal one of their references."""
     ours, theirs = aligned(translations, references)
     equal = sum(text in of_text for text, of_text in zip(ours, theirs, strict=True))
     return Score("exact match", 100.0 * equal / len(ours))

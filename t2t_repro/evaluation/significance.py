@@ -95,7 +95,9 @@ def compare(
 
 
 def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
-    """Returns the lines of a table, a row a system, and of notes below it.
+    """Returns the lines of a table, and of notes below it.
+
+    It has a row for each system.
 
     Args:
         systems: with the same metrics.
@@ -121,7 +123,7 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
 
 
 def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
-    """Returns the lines of all figures, unrounded; see `as_markdown`."""
+    """Returns the lines of all figures, unrounded (see `as_markdown`)."""
     table = [
         {
             "system": system.name,
@@ -138,7 +140,7 @@ def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
 
 
 def as_lines(system: System) -> list[str]:
-    """Returns a line for each score of a system, with its interval and signature."""
+    """Returns a line with interval and signature for each score."""
     return [
         f"{estimate.score.name} {_cell(estimate)}"
         + (f"  [{estimate.score.signature}]" if estimate.score.signature else "")
@@ -157,7 +159,10 @@ def _cell(estimate: Estimate) -> str:
 
 
 def _signatures(system: System, has_baseline: bool) -> Iterator[str]:
-    """Yields a line for each score: its signature, and why it has no p-value."""
+    """Yields a line for each score.
+
+    It has the score's signature, and why there is no p-value.
+    """
     for estimate in system.estimates:
         parts = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
         if has_baseline and estimate.p_value is None:

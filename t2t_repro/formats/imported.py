@@ -89,7 +89,7 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
 
 
 def read_sentencepiece(path: Path) -> bytes:
-    """Reads a SentencePiece model, and checks that it is one; see `read_file`."""
+    """Reads a SentencePiece model, and checks that it is one (see `read_file`)."""
     model = read_file(path, lambda path: SentencePieceProcessor(model_file=str(path)))
     return bytes(model.serialized_model_proto())
 

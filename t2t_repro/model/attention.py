@@ -138,11 +138,17 @@ class MultiHeadAttention(SameShape):
         return KeysValues(*self._heads(memory, self.key_projection, self.value_projection))
 
     def joint_projection(self) -> Projection:
-        """Joins W^Q, W^K and W^V, head by head: a projection to heads·(2·d_k + d_v)."""
+        """Joins W^Q, W^K and W^V, head by head.
+
+        The result projects to heads·(2·d_k + d_v).
+        """
         return self._joint((self.query_projection, self.key_projection, self.value_projection))
 
     def memory_projection(self) -> Projection:
-        """Joins W^K and W^V, head by head: a projection to heads·(d_k + d_v)."""
+        """Joins W^K and W^V, head by head.
+
+        The result projects to heads·(d_k + d_v).
+        """
         return self._joint((self.key_projection, self.value_projection))
 
     def _joint(self, layers: Sequence[Dense]) -> Projection:
@@ -262,7 +268,9 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
 
 @contextmanager
 def recorded_by(layer: MultiHeadAttention | Dense) -> Iterator[list[tf.Tensor]]:
-    """Records the attention weights, or the inputs of a product, within the context.
+    """Records attention weights, or a product's inputs, within the context.
+
+    Weights are recorded of an attention, inputs of a `Dense` layer.
 
     Yields:
         A list that gets [batch, heads, query_length, key_length], or the inputs, at every call.

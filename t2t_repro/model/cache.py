@@ -31,7 +31,9 @@ class KeysValues(NamedTuple):
 
 @dataclass
 class State:
-    """The state of one recurrent decoder layer, from which it computes this step's.
+    """The state of one recurrent decoder layer.
+
+    This step's state is computed from it.
 
     Attributes:
         kept: [batch, beam, d_model] float32, of every hypothesis; the layer puts this step's here.
@@ -42,7 +44,9 @@ class State:
 
 @dataclass
 class Past:
-    """The earlier positions of one decoder layer, to which this step's are added.
+    """The earlier positions of one decoder layer.
+
+    This step is added to them.
 
     Attributes:
         kept: keys and values, with room for this step, whose own are there after attention has
@@ -59,7 +63,10 @@ class Past:
     mask: tf.Tensor
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
+        """Adds the keys and values of this step, and returns all.
+
+        They are [batch, heads, beam, depth].
+        """
         _, heads, beam, _ = newest.keys.shape
         # Sizes come from the mask, which all layers share, so they are computed once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))
@@ -88,7 +95,7 @@ _room = kernels.fast(fast.room, tf.zeros)
 
 
 def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
-    """Copies a cache into a new one with more entries, zeros, at the end."""
+    """Copies a cache into one with zeros as further entries."""
     batch, heads, _, depth = tf.unstack(tf.shape(cache))
     return tf.concat([cache, _room([batch, heads, entries, depth], cache.dtype)], axis=2)
 
@@ -96,7 +103,9 @@ def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
 def write(
     cache: tf.Tensor, new: tf.Tensor, places: tf.Tensor, entries: int | tf.Tensor
 ) -> tf.Tensor:
-    """Overwrites the entries of a position; the given tensor must not be used again.
+    """Overwrites the entries of a position.
+
+    The given tensor must not be used again.
 
     Args:
         cache: [batch, heads, entries, depth], as is the result.
@@ -110,7 +119,9 @@ def write(
 
 
 def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-    """Records the parents of new hypotheses, and that each writes the next entry itself.
+    """Records the parents of new hypotheses.
+
+    Each new hypothesis writes the next entry itself.
 
     Args:
         ancestors: [batch, beam, positions] int32, the entry of the beam at a position that belongs
@@ -125,10 +136,10 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
-    """Allows a hypothesis to attend to the entries of its own line, near ones with a neighbourhood.
+    """Allows a hypothesis to attend to the entries of its own line.
 
-    Ancestors are [batch, beam, positions], from `descend`; the mask is [batch, beam,
-    positions·beam].
+    With a neighbourhood, only near ones are allowed. Ancestors are [batch, beam, positions], from
+    `descend`; the mask is [batch, beam, positions·beam].
     """
     beam, positions = ancestors.shape[1], tf.shape(ancestors)[2]
     is_own = tf.expand_dims(ancestors, -1) == tf.range(beam)

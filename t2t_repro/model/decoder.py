@@ -20,7 +20,7 @@ from t2t_repro.model.stack import LayerStack, StackedLayer
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class DecoderLayer(StackedLayer):
-    """Self-attention (or the SSRU), attention to the memory, feed-forward; see `StackedLayer`."""
+    """Self-attention (or SSRU), attention to the memory, feed-forward (see `StackedLayer`)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -79,7 +79,7 @@ class DecoderLayer(StackedLayer):
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class Decoder(LayerStack):
-    """N decoder layers; see `LayerStack`."""
+    """N decoder layers (see `LayerStack`)."""
 
     layer_type = DecoderLayer
 
@@ -91,10 +91,11 @@ class Decoder(LayerStack):
         training: bool | None = None,
         past: list[Past | State] | None = None,
     ) -> Vectors:
-        """Decodes all positions, each from the earlier ones (teacher forcing), or one more.
+        """Decodes all positions (teacher forcing), or one more.
 
-        Target padding needs no mask: it comes last, where the causal mask hides it. Keras's
-        implicit masks of x and the memory apply too, but a target position always sees itself.
+        Each is decoded from the earlier ones. Target padding needs no mask: it comes last, where
+        the causal mask hides it. Keras's implicit masks of x and the memory apply too, but a target
+        position always sees itself.
 
         Args:
             x: [batch, target_length, d_model], the embedded target, shifted right; with a past

@@ -16,7 +16,10 @@ _look_up = kernels.fast(look_up, tf.gather)
 
 
 def new_table(layer: keras.layers.Layer, rows: int, d_model: int) -> keras.Variable:
-    """Adds a table [rows, d_model] to a layer, drawn from N(0, d_model^-0.5), as in T2T."""
+    """Adds a table [rows, d_model] to a layer.
+
+    It is drawn from N(0, d_model^-0.5), as in T2T.
+    """
     normal = keras.initializers.RandomNormal(stddev=d_model**-0.5)
     return layer.add_weight(name="table", shape=(rows, d_model), initializer=normal, autocast=False)
 
@@ -54,9 +57,10 @@ class SharedEmbedding(keras.layers.Layer):
         return tf.convert_to_tensor(self.table.value)
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """Embeds ids [batch, length]: [batch, length, d_model], zero where the id is PAD.
+        """Embeds ids [batch, length] as vectors [batch, length, d_model].
 
-        Ids may be floating point: Keras gives such when it builds a model under several replicas.
+        The vector of PAD is zero. Ids may be floating point: Keras gives such when it builds a
+        model under several replicas.
         """
         if not ids.dtype.is_integer:
             ids = tf.cast(ids, tf.int32)
@@ -68,16 +72,20 @@ class SharedEmbedding(keras.layers.Layer):
         return vectors * is_token[..., None]
 
     def looked_up(self) -> NDArray[np.float32]:
-        """Returns E [vocab, d_model] with zeros for PAD, for a format whose look-up has no mask.
+        """Returns E [vocab, d_model] with zeros for PAD.
 
-        The softmax needs the row of PAD, so such a format has two tables.
+        It is for a format whose look-up has no mask. The softmax needs the row of PAD, so such a
+        format has two tables.
         """
         table = np.array(self.table)
         table[PAD_ID] = 0
         return table
 
     def transposed_table(self, ids: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns E^T [d_model, vocab], in the compute dtype; or the columns of some ids."""
+        """Returns E^T [d_model, vocab], or the columns of some ids.
+
+        The result has the compute dtype.
+        """
         table = self.table_tensor() if ids is None else tf.gather(self.table_tensor(), ids)
         return tf.transpose(tf.cast(table, self.compute_dtype))
 

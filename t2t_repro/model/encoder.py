@@ -13,7 +13,7 @@ from t2t_repro.model.stack import LayerStack, StackedLayer
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class EncoderLayer(StackedLayer):
-    """Self-attention, then feed-forward; see `StackedLayer`."""
+    """Self-attention, then feed-forward (see `StackedLayer`)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,7 +42,7 @@ class EncoderLayer(StackedLayer):
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class Encoder(LayerStack):
-    """N encoder layers; see `LayerStack`."""
+    """N encoder layers (see `LayerStack`)."""
 
     layer_type = EncoderLayer
 

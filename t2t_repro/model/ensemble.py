@@ -18,7 +18,9 @@ Caches = tuple[DecodingCache, ...]
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Transformers with the same vocabulary; a single one decodes as it does alone.
+    """Transformers with the same vocabulary.
+
+    A single one decodes as it does alone.
 
     Attributes:
         models: at least one, of any sizes.
@@ -36,13 +38,16 @@ class Ensemble:
         return min(filter(None, (model.longest for model in self.models)), default=None)
 
     def bytes_of_row(self, beam_size: int, source_length: int, limit: int) -> int:
-        """Estimates the memory that a sentence takes, in bytes; see `bytes_of_row`."""
+        """Estimates the bytes that a sentence takes (see `step_decoder.bytes_of_row`)."""
         return sum(bytes_of_row(model, beam_size, source_length, limit) for model in self.models)
 
     def decoder(
         self, beam_size: int, ids: tf.Tensor | None = None
     ) -> "StepDecoder | EnsembleDecoder":
-        """Returns a step decoder with the models' current weights; `ids` as in `StepDecoder`."""
+        """Returns a step decoder with the models' current weights.
+
+        `ids` are as in `StepDecoder`.
+        """
         decoders = [StepDecoder(model, beam_size, self.without_pad, ids) for model in self.models]
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders, self.combine)
 
@@ -55,7 +60,10 @@ class EnsembleDecoder:
     combine: Combine
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> Caches:
-        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
+        """Encodes source ids [batch, source_length].
+
+        The cache has no room for positions yet.
+        """
         return tuple(decoder.begin(source, *allowed) for decoder in self.decoders)
 
     def make_room(self, caches: Caches, positions: int) -> Caches:
@@ -66,7 +74,10 @@ class EnsembleDecoder:
     def step(
         self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, caches: Caches
     ) -> tuple[tf.Tensor, Caches]:
-        """Scores the next token of every hypothesis, [batch, beam, vocab]; see `StepDecoder`."""
+        """Scores the next token of every hypothesis (see `StepDecoder`).
+
+        The scores are [batch, beam, vocab].
+        """
         pairs = zip(self.decoders, caches, strict=True)
         steps = [decoder.step(ids, parents, position, cache) for decoder, cache in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])

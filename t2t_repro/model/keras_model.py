@@ -32,12 +32,18 @@ YOUR_OWN = (
 
 
 def registered_part(name: str) -> Any:
-    """Returns the class that your module registered under a name; None for this package's."""
+    """Returns the class that your module registered under a name.
+
+    It is None for this package's own classes.
+    """
     return None if name.startswith("t2t_repro>") else keras.saving.get_registered_object(name)
 
 
 class SameShape(keras.layers.Layer):
-    """A layer whose output has the shape of its first input, and Keras's mask of it."""
+    """A layer whose output has its first input's shape.
+
+    It also has Keras's mask of this input.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -55,9 +61,10 @@ class SameShape(keras.layers.Layer):
         return tuple(x_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments; a layer keeps each as an attribute of its name.
+        """Returns the constructor's arguments.
 
-        The argument `config` is a `LayerConfig`.
+        A layer keeps each argument as an attribute of its name. The argument `config` is a
+        `LayerConfig`.
         """
         classes = [cls for cls in type(self).__mro__ if issubclass(cls, SameShape)]
         names = {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
@@ -79,7 +86,10 @@ class SourceTargetModel(keras.Model):
     vocab_size: int
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the model, as Keras does, with source and target as one argument; see `call`."""
+        """Calls the model with source and target as one argument.
+
+        Keras calls a model so; see `call`.
+        """
         for inputs in args:
             source_and_target(inputs)
         return super().__call__(*args, **kwargs)
@@ -90,12 +100,20 @@ class SourceTargetModel(keras.Model):
         return (*target_shape, self.vocab_size)
 
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
-        """Returns the mask of the target's tokens; Keras's losses and metrics ignore the rest."""
+        """Returns the mask of the target's tokens.
+
+        Keras's losses and metrics ignore the other positions.
+        """
         _, target = source_and_target(inputs)
         return ops.not_equal(target, PAD_ID)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Trains the model; see `keras.Model.fit`, which cannot train on several machines."""
+        """Trains the model on one machine (see `keras.Model.fit`).
+
+        Raises:
+            UserError: the model was made under a strategy of several workers, or of several
+                replicas with `jit_compile`.
+        """
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
         several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -108,9 +126,10 @@ class SourceTargetModel(keras.Model):
         return super().fit(*args, **kwargs)
 
     def export(self, *args: Any, **kwargs: Any) -> None:
-        """Exports the forward pass, by default for ids int32 [batch, length]; see Keras's `export`.
+        """Exports the forward pass (see `keras.Model.export`).
 
-        `python -m t2t_repro.export` exports a translator of text.
+        By default its inputs are ids int32 [batch, length]. `python -m t2t_repro.export` exports a
+        translator of text.
         """
         if len(args) < 4:
             # By default Keras would take the ids for vectors.
@@ -139,9 +158,10 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Computes the loss of labels [batch, length], PAD after the end, in nats.
+        """Computes the loss of labels, in nats.
 
-        Logits are [batch, length, vocab]; the result has Keras's mask of the tokens.
+        Labels are [batch, length], PAD after the end. Logits are [batch, length, vocab]; the result
+        has Keras's mask of the tokens.
         """
         if y_pred.shape.rank != 3 or not y_pred.shape[:2].is_compatible_with(y_true.shape):
             raise ValueError(

@@ -52,9 +52,10 @@ _NORMS = {"LayerNorm": LayerNorm, "RMSNormalization": keras.layers.RMSNormalizat
 
 
 def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
-    """Returns the class of a layer that normalizes vectors, [..., d_model] → the same shape.
+    """Returns the class of a norm, by name.
 
-    Its constructor takes a Keras layer's `name` and `dtype`.
+    A norm maps vectors [..., d_model] to the same shape. Its constructor takes a Keras layer's
+    `name` and `dtype`.
 
     Raises:
         UserError: no such layer is built in or registered.
@@ -69,7 +70,10 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
 
 
 def new_norm(config: LayerConfig, **kwargs: Any) -> keras.layers.Layer:
-    """Makes the norm of a layer; ε is for the package's and Keras's, your own norm sets its own."""
+    """Makes the norm of a layer.
+
+    ε is for the package's norm and Keras's; your own norm sets its own.
+    """
     if config.norm in _NORMS:
         kwargs["epsilon"] = config.norm_epsilon
     norm = named_norm(config.norm)(**kwargs)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class LossSums(NamedTuple):
-    """Sums over the target tokens of a batch, without PAD; all float32 scalars.
+    """Sums over a batch's target tokens, without PAD.
 
-    Sums, not means: the mean over several batches, replicas or micro-batches is the sum of sums
-    divided by the sum of tokens.
+    All are float32 scalars. Sums, not means: the mean over several batches, replicas or
+    micro-batches is the sum of sums divided by the sum of tokens.
 
     Attributes:
         loss: label-smoothed cross entropy minus the smoothing's own entropy; in nats.
@@ -34,7 +34,9 @@ class LossSums(NamedTuple):
 
 @configurable()
 class CrossEntropy:
-    """The paper's loss: the label has the probability 1 - ε, every other entry ε / (V - 1).
+    """The paper's loss, with label smoothing ε.
+
+    The label has the probability 1 - ε, every other entry ε / (V - 1).
 
     Args:
         label_smoothing: ε.
@@ -68,7 +70,9 @@ class CrossEntropy:
 
 
 def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
-    """Computes the entropy of the smoothed labels, the minimum of their cross entropy; in nats.
+    """Computes the entropy of the smoothed labels, in nats.
+
+    It is the minimum of their cross entropy.
 
     -(1 - ε) log(1 - ε) - ε log(ε / (V - 1))
     """
@@ -108,10 +112,11 @@ def summed_cross_entropy(
     weights: "tf.Tensor",
     label_smoothing: float,
 ) -> "tuple[tf.Tensor, tf.Tensor]":
-    """Sums `smoothed_cross_entropy` over tokens: Σ_t w_t (-Σ_v q_v log p_v), p = softmax(x_t E^T).
+    """Sums `smoothed_cross_entropy` over tokens.
 
-    `kernels.cross_entropy` runs in its place: an edit here, or of `smoothed_cross_entropy`, has no
-    effect on training, unless T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
+    The sum is Σ_t w_t (-Σ_v q_v log p_v), p = softmax(x_t E^T). `kernels.cross_entropy` runs in its
+    place: an edit here, or of `smoothed_cross_entropy`, has no effect on training, unless
+    T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
 
     Args:
         x: [tokens, d_model], floating point; x E^T is computed in its dtype.

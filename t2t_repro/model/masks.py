@@ -37,7 +37,10 @@ def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Allows attention to ids [batch, key_length] that are not PAD: [batch, 1, key_length]."""
+    """Allows attention to the ids that are not PAD.
+
+    Ids are [batch, key_length], the mask [batch, 1, key_length].
+    """
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
@@ -58,7 +61,7 @@ def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -
 
 
 def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | None:
-    """Combines a mask with the implicit mask that Keras attached to the keys, if there is one.
+    """Combines a mask with Keras's implicit mask of the keys.
 
     Keras attaches a mask, boolean [batch, key_length], to the output of some layers, such as
     `Embedding(mask_zero=True)`, and of all later layers that support masking.
@@ -83,7 +86,9 @@ def window_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
 def neighbourhood_mask(
     length: int | tf.Tensor, window: AttentionWindow, may_be_seen: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Allows a position to attend to itself, and to those in its window that may be seen.
+    """Allows a position to attend to itself and its window.
+
+    Of the window, it may attend to the positions that may be seen.
 
     Args:
         length: of the sentences.
@@ -101,10 +106,10 @@ def neighbourhood_mask(
 
 
 def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """Lowers forbidden scores by 1e9 (T2T's value), so that their softmax is zero.
+    """Lowers forbidden scores by 1e9, as T2T does.
 
-    The value is finite: a row without a permitted key, as in a batch's empty rows, gives a uniform
-    distribution and not NaN.
+    Their softmax is then zero. The value is finite: a row without a permitted key, as in a batch's
+    empty rows, gives a uniform distribution and not NaN.
 
     Args:
         scores: [batch, heads, query_length, key_length], as is the result.

@@ -17,7 +17,9 @@ _look_up = kernels.fast(look_up, tf.gather)
 
 
 def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """Computes the paper's encoding [length, d_model], with sines and cosines in turn; float32.
+    """Computes the paper's encoding [length, d_model], in float32.
+
+    Sines and cosines take turns.
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i / d_model)).
     """

@@ -57,7 +57,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """Attends within the neighbourhood; see `MultiHeadAttention`."""
+        """Attends within the neighbourhood (see `MultiHeadAttention`)."""
         if PLAIN or self.recorder:
             mask = neighbourhood_mask(tf.shape(queries)[2], self._window, attention_mask)
             return self.scaled_dot_product_attention(queries, keys_values, mask, training)
@@ -68,9 +68,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
 def new_attention(
     config: LayerConfig, neighbourhood: int | None = None, is_causal: bool = False, **kwargs: Any
 ) -> MultiHeadAttention:
-    """Makes an attention of a layer, restricted self-attention if there is a neighbourhood.
+    """Makes an attention, restricted if there is a neighbourhood.
 
-    A neighbourhood hides later positions if `is_causal`; without one the caller's mask does.
+    Self-attention alone can be restricted. A neighbourhood hides later positions if `is_causal`;
+    without one the caller's mask does.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
     kwargs |= {

@@ -57,7 +57,9 @@ OWN_SOFTMAX = ("source_target", "none")
 @configurable()
 @dataclass(frozen=True)
 class LayerConfig:
-    """Sizes and rates of an encoder or decoder layer; the defaults are the base model's.
+    """Sizes and rates of an encoder or decoder layer.
+
+    The defaults are the base model's.
 
     Attributes:
         d_model: width of every sub-layer's input and output.

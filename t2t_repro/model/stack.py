@@ -11,7 +11,10 @@ from t2t_repro.model.sublayer import SublayerConnection
 
 
 def check_names(config: LayerConfig) -> None:
-    """Checks the names of the activation and of the norm, which only Keras knows."""
+    """Checks the names of the activation and of the norm.
+
+    Only Keras knows them.
+    """
     named_activation(config.activation)
     named_norm(config.norm)
 
@@ -44,7 +47,9 @@ class StackedLayer(ConfiguredLayer):
 
 
 class LayerStack(ConfiguredLayer):
-    """N layers of one kind, and a final norm if normalization is "pre".
+    """N layers of one kind.
+
+    A final norm follows if normalization is "pre".
 
     Args:
         num_layers: N.

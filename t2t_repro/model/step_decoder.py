@@ -20,7 +20,9 @@ _FLOAT_BYTES = 4
 
 
 class DecodingCache(NamedTuple):
-    """The state of sentences being translated; every tensor begins with `batch`.
+    """The state of sentences being translated.
+
+    Every tensor begins with the axis `batch`.
 
     Attributes:
         memory: for each decoder layer, keys [batch, heads, source_length, d_k] and values.
@@ -39,7 +41,7 @@ class DecodingCache(NamedTuple):
 
 
 def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: int) -> int:
-    """Estimates the bytes of a sentence, in the encoder or at the last step of its search.
+    """Estimates the bytes that the decoding of a sentence takes.
 
     The last step needs the caches of all layers, the scores of one layer before and after the
     softmax, and the logits before and after theirs. The encoder needs the scores and the
@@ -67,9 +69,10 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
 
 @dataclass(eq=False)
 class StepDecoder:
-    """Decodes step by step; what is the same in all steps is computed once.
+    """Decodes step by step.
 
-    It uses the current weights of the model.
+    All that is the same in all steps is computed once. The decoder uses the current weights of the
+    model.
 
     Attributes:
         model: the Transformer.
@@ -93,7 +96,10 @@ class StepDecoder:
             self._output_layer = model.output_layer(self.ids)
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
-        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
+        """Encodes source ids [batch, source_length].
+
+        The cache has no room for positions yet.
+        """
         model = self.model
         with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
@@ -158,7 +164,10 @@ class StepDecoder:
 
 
 def new_past(model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor) -> Any:
-    """Returns the `past` of a `DecodingCache` before the first step, with so many entries."""
+    """Returns the `past` of a new `DecodingCache`.
+
+    It has `entries` entries.
+    """
     config = model.config
     nothing: Any
     if config.is_recurrent:
@@ -201,7 +210,10 @@ class LoopWeights:
 
 
 def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.StatelessScope:
-    """Returns a scope in which variables have other values, not cast to the variables' dtypes."""
+    """Returns a scope in which variables have other values.
+
+    The values are not cast to the variables' dtypes.
+    """
     scope = keras.StatelessScope()
     for variable, value in values:
         # `state_mapping` of the constructor would cast values to the variable's dtype, and layers

@@ -34,10 +34,10 @@ Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class Transformer(SourceTargetModel):
-    """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
+    """The encoder, the decoder, and their shared embedding.
 
-    Everything computed with the embedding is computed here: only this class knows whether there are
-    several.
+    One embedding serves source, target and softmax (paper, section 3.4). Everything computed with
+    the embedding is computed here: only this class knows whether there are several.
 
     Args:
         vocab_size: rows of the embedding; at least the size of the subword model.
@@ -113,7 +113,10 @@ class Transformer(SourceTargetModel):
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
 
     def build(self, inputs_shape: Pair | None = None) -> None:
-        """Creates all weights; their shapes depend on the constructor's arguments only."""
+        """Creates all weights.
+
+        Their shapes depend on the constructor's arguments only.
+        """
         vectors = (None, None, self.config.d_model)
         for embedding in (self.embedding, self.source_embedding, self.softmax):
             if not embedding.built:
@@ -140,14 +143,18 @@ class Transformer(SourceTargetModel):
 
     @property
     def longest(self) -> int | None:
-        """The most positions of a sentence: the learned ones, or None for no limit."""
+        """The most positions of a sentence, or None for no limit.
+
+        The limit is the number of learned positions.
+        """
         encoding = self.positional_encoding
         return encoding.max_length if encoding.kind == "learned" else None
 
     def encoded_ids(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns the ids that the encoder sees, without EOS if it was trained without.
+        """Returns the ids that the encoder sees.
 
-        A sentence of EOS alone keeps it: something must be attended to.
+        They have no EOS if the model was trained without. A sentence of EOS alone keeps it:
+        something must be attended to.
         """
         if self.settings.source_eos:
             return source
@@ -169,7 +176,10 @@ class Transformer(SourceTargetModel):
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
 
     def output_layer(self, ids: tf.Tensor | None = None) -> Projection:
-        """Returns x E^T + b, which scores every entry of the vocabulary, or some ids [ids]."""
+        """Returns x E^T + b, which scores the vocabulary, or some ids.
+
+        `ids`, [ids], selects the ids that are scored.
+        """
         table, bias = self.softmax.transposed_table(ids), self.logits_bias
         if bias is None:
             return Projection(table, None)
@@ -251,7 +261,7 @@ class Transformer(SourceTargetModel):
         return self.logits(vectors, output_layer)
 
     def call(self, inputs: Pair, training: bool | None = None) -> tf.Tensor:
-        """Scores every target token given the source and the target tokens before it.
+        """Scores every target token from the source and earlier target tokens.
 
         Args:
             inputs: source [batch, source_length] and target [batch, target_length], token ids; or
@@ -304,7 +314,7 @@ class Transformer(SourceTargetModel):
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Computes log P(target[:, t] | source, target[:, :t]), in nats; 0 for PAD.
 
-        [batch, target_length], float32.
+        The result is [batch, target_length], float32.
         """
         logits = tf.cast(self.call((source, target), training=False), tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
@@ -331,7 +341,10 @@ def _embed(embedding: SharedEmbedding, ids: tf.Tensor, layout: PackedLayout | No
 
 
 def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns x' and E' with x' E'^T = x E^T + b: the bias [vocab] is one more column of E."""
+    """Returns x' and E' with x' E'^T = x E^T + b.
+
+    The bias [vocab] is one more column of E.
+    """
     # Columns of zeros up to a multiple of 8, which GPUs multiply faster.
     ones = tf.pad(tf.ones([tf.shape(rows)[0], 1], rows.dtype), [[0, 0], [0, 7]])
     column = tf.pad(bias[:, None], [[0, 0], [0, 7]])
@@ -339,10 +352,10 @@ def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.T
 
 
 def gin_bindings(model: Transformer) -> str:
-    """Returns the gin bindings of the settings that differ from their defaults, one per line.
+    """Returns gin bindings of the settings that differ from their defaults.
 
-    Without the vocabulary sizes, which follow from the subwords. A run that starts from an
-    imported model (`train.init_from`) includes these lines.
+    Each is on a line of its own. The vocabulary sizes are left out, since they follow from the
+    subwords. A run that starts from an imported model (`train.init_from`) includes these lines.
     """
     config = model.get_config()
     del config["vocab_size"], config["source_vocab_size"]

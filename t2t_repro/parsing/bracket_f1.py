@@ -86,9 +86,10 @@ def bracket_f1(
 
 @configurable(denylist=TEXTS)
 def strict_bracket_f1(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes F1 over every sentence: a parse that EVALB leaves out has found no bracket.
+    """Computes F1 of brackets over every sentence.
 
-    Not EVALB's figure; safe for selecting models. See `bracket_f1`.
+    A parse that EVALB leaves out counts as one without brackets. This is not EVALB's figure, but it
+    is safe for selecting models. See `bracket_f1`.
     """
     sentences = count_brackets(translations, references)
     counts = _total(sentences)
@@ -97,7 +98,10 @@ def strict_bracket_f1(translations: Texts, references: References, sources: Text
 
 @configurable(denylist=TEXTS)
 def share_of_trees(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes the share of parses that are trees of as many words as the reference, in percent."""
+    """Computes the percentage of parses that are trees.
+
+    A tree has as many words as the reference.
+    """
     sentences = count_brackets(translations, references)
     fit = _total(sentences).trees
     signature = f"sentences:{len(sentences)}|trees:{fit}"
@@ -105,7 +109,7 @@ def share_of_trees(translations: Texts, references: References, sources: Texts =
 
 
 def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
-    """Counts the brackets of each sentence; see `bracket_f1`."""
+    """Counts the brackets of each sentence (see `bracket_f1`)."""
     ours, theirs = aligned(translations, references)
     return [_compare(line, gold) for line, gold in zip(ours, _read(theirs), strict=True)]
 
@@ -173,7 +177,10 @@ def _is_counted(tree: Tree) -> list[bool]:
 
 
 def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    """Returns the brackets that count: label, first word and end, in words that count."""
+    """Returns the brackets that count.
+
+    Each has its label, first word and end, in words that count.
+    """
     before = [0, *accumulate(_is_counted(tree))]
     brackets: Counter[tuple[str, int, int]] = Counter()
     for whole_label, start, end in tree.constituents:

@@ -62,7 +62,7 @@ class TreebankCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that every split has files; nothing is fetched."""
+        """Checks that every split has files, without fetching any."""
         for split in self.splits:
             self._files(split)
 
@@ -84,7 +84,11 @@ class TreebankCorpus:
         return [path for entry in self._entries[split] for path in self._matching(split, entry)]
 
     def _matching(self, split: str, entry: str) -> list[Path]:
-        """Returns the files of an entry."""
+        """Returns the files of an entry.
+
+        Raises:
+            UserError: there is no such file.
+        """
         pattern = expanduser(entry)
         files: list[Path] = []
         is_name = (self._folder / pattern).exists()

@@ -102,7 +102,10 @@ def positions(tree: Tree) -> list[Position]:
 
 
 def bracketed(sentence: ParsedSentence) -> str:
-    """Returns a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
+    """Returns a tree on one line, in brackets.
+
+    An example is (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))).
+    """
     parts = []
     for word, position in zip(sentence.words, positions(sentence.tree), strict=True):
         opening = "".join(f"({constituent.label} " for constituent in position.opening)
@@ -111,12 +114,13 @@ def bracketed(sentence: ParsedSentence) -> str:
 
 
 def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
-    """Reads a file of trees, each on one or several lines, plain or compressed.
+    """Reads a file of trees, plain or compressed.
 
-    Trees are cleaned as is usual for parsers. Empty elements (-NONE-) are deleted, and constituents
-    that hold nothing else. Labels of constituents end at the first "-" or "=" (NP-SBJ-1 and NP=2
-    become NP), as in EVALB. A root without a label, or labelled TOP, ROOT, S1 or VROOT, is not part
-    of the tree. A tree without words, the output of a failed parser, is left out with a warning.
+    Each tree is on one or several lines. Trees are cleaned as is usual for parsers. Empty elements
+    (-NONE-) are deleted, and constituents that hold nothing else. Labels of constituents end at the
+    first "-" or "=" (NP-SBJ-1 and NP=2 become NP), as in EVALB. A root without a label, or labelled
+    TOP, ROOT, S1 or VROOT, is not part of the tree. A tree without words, the output of a failed
+    parser, is left out with a warning.
 
     Yields:
         the line in which a tree begins, and the tree with its words.
@@ -147,7 +151,7 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
 
 
 class _Bracket(NamedTuple):
-    """A bracket: the line in which it opens, and its label, words and brackets."""
+    """A bracket: the line of its start, label, words and brackets."""
 
     line: int
     parts: list[Any]
@@ -251,14 +255,18 @@ def delinearise(line: str) -> Tree:
 
 
 def words_of(line: str) -> tuple[str, ...]:
-    """Splits a sentence into words; round brackets become -LRB- and -RRB-."""
+    """Splits a sentence into words.
+
+    Round brackets become -LRB- and -RRB-.
+    """
     return tuple(_WORD.findall(line.replace("(", "-LRB-").replace(")", "-RRB-")))
 
 
 def tree_of(words: tuple[str, ...], symbols: str) -> str:
-    """Returns the bracketed tree of a sentence, from a linearised tree, a model's output.
+    """Returns a sentence's bracketed tree from a model's output.
 
-    It is `NO_TREE` if the symbols are not a tree of as many words.
+    The output is a linearised tree. The result is `NO_TREE` if its symbols are not a tree of as
+    many words.
     """
     try:
         tree = delinearise(symbols)

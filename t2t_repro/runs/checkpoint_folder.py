@@ -29,7 +29,10 @@ _PARTIAL = ".partial"
 
 
 class CheckpointFolder:
-    """Writes checkpoints into a folder, made if needed, and deletes all but the last `keep`."""
+    """Writes checkpoints into a folder, and keeps the last `keep`.
+
+    The folder is made if needed.
+    """
 
     def __init__(self, path: Path, keep: int = 1) -> None:
         self.path = path
@@ -62,10 +65,15 @@ class CheckpointFolder:
         return str(self.path / f"step-{step}")
 
     def check_whole(self, since: int | None = None) -> None:
-        """Checks that no newer checkpoint was copied in part: is listed, but has no index.
+        """Checks that no newer checkpoint was copied in part.
+
+        Such a checkpoint is listed, but has no index.
 
         Args:
             since: the step after which checkpoints are checked; the newest one's by default.
+
+        Raises:
+            UserError: a newer checkpoint has no index.
         """
         # In this order, since a trainer that is running writes before it lists.
         listed, steps = self._listed(), self.steps()
@@ -78,9 +86,9 @@ class CheckpointFolder:
                 )
 
     def last(self, count: int) -> dict[int, str]:
-        """Returns the paths of the last `count` checkpoints by their steps, oldest first.
+        """Returns the paths of the last `count` checkpoints by step.
 
-        All of them, if there are fewer.
+        The oldest comes first. All are returned if there are fewer.
 
         Raises:
             UserError: there are none, or `count` is below 1.
@@ -95,7 +103,9 @@ class CheckpointFolder:
         return {step: self.prefix(step) for step in steps[-count:]}
 
     def write(self, checkpoint: "tf.train.Checkpoint", step: int) -> None:
-        """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`.
+        """Writes and lists a checkpoint, and deletes old ones.
+
+        All but the last `keep` up to `step` are deleted.
 
         Raises:
             UserError: the disk is full or fails; earlier checkpoints are intact.
@@ -163,7 +173,10 @@ class CheckpointFolder:
 
 
 def damage(path: str) -> str | None:
-    """Reads a whole checkpoint, checksums included; returns why it cannot be read, or None."""
+    """Reads a whole checkpoint, and returns its fault or None.
+
+    Checksums are checked.
+    """
     import tensorflow as tf
 
     try:
@@ -176,7 +189,7 @@ def damage(path: str) -> str | None:
 
 
 def set_aside(path: str) -> None:
-    """Renames the index of a checkpoint that cannot be read, so that it is not used."""
+    """Renames the index of an unreadable checkpoint, so that nothing uses it."""
     with suppress(FileNotFoundError):
         os.replace(f"{path}.index", _unreadable(path))
 
@@ -186,7 +199,10 @@ def _unreadable(path: str) -> Path:
 
 
 def newer_than_average(model_dir: Path, checkpoint: str) -> str | None:
-    """Returns the run's newest checkpoint if `checkpoint` is an average of older ones."""
+    """Returns the run's newest checkpoint if an average is older.
+
+    `checkpoint` may be an average. None if it is not, or not older.
+    """
     averaged, last = (CheckpointFolder(model_dir / name) for name in ("averaged", "checkpoints"))
     is_older = max(last.steps(), default=0) > max(averaged.steps(), default=0)
     return last.newest if is_older and checkpoint == averaged.newest else None

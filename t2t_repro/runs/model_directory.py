@@ -45,7 +45,9 @@ _SUBWORDS_HASH = "subwords_sha256"
 
 
 class ModelDirectory:
-    """Paths and contents of a model directory; the attributes are named after the files.
+    """Paths and contents of a model directory.
+
+    The attributes are named after the files.
 
     Args:
         path: the directory; it need not exist to be written to.
@@ -73,7 +75,7 @@ class ModelDirectory:
         self.scores = path / "scores"
 
     def held(self, command: str) -> AbstractContextManager[object]:
-        """Returns a context in which no other process of this kind writes here."""
+        """Returns a context in which no other such process writes here."""
         lock = self.path / f".{command}.lock"
         return exclusive_lock(lock, str(self.path), "give another --model_dir")
 
@@ -143,7 +145,10 @@ class ModelDirectory:
         )
 
     def last_checkpoints(self, count: int) -> dict[int, str]:
-        """Returns the run's last checkpoints by step; see `CheckpointFolder.last`."""
+        """Returns the run's last checkpoints (see `CheckpointFolder.last`).
+
+        The keys are their steps.
+        """
         self._check()
         return CheckpointFolder(self.checkpoints).last(count)
 
@@ -187,7 +192,7 @@ class ModelDirectory:
         return model
 
     def check_same_model(self, model: "Transformer", subwords: SubwordPair) -> None:
-        """Compares a model and its subwords with those of the directory, if it has any.
+        """Compares a model and its subwords with the directory's, if any.
 
         Raises:
             UserError: sizes or subwords differ.
@@ -214,7 +219,11 @@ class ModelDirectory:
         return f"train.init_from = {str(self.path)!r}"
 
     def _check(self) -> None:
-        """Checks that the directory holds a model."""
+        """Checks that the directory holds a model.
+
+        Raises:
+            UserError: a file of the model is missing.
+        """
         if not self.model_json.is_file():
             raise UserError(
                 f"{self.path} is not a model directory: {self.model_json.name} is missing; "
@@ -224,7 +233,10 @@ class ModelDirectory:
 
 
 def _advice(path: Path) -> str:
-    """Returns advice for a path that is no model directory: one nearby, or how to get one."""
+    """Returns advice for a path that is no model directory.
+
+    It names a model directory nearby, or how to get one.
+    """
     folder = path if path.is_dir() else path.parent
     near = [folder, folder.parent, *sorted(folder.glob("*"))]
     if existing := next((one for one in near if (one / "model.json").is_file()), None):

@@ -47,9 +47,10 @@ def read_model_json(path: Path) -> dict[str, Any]:
 
 
 def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
-    """Checks that a model is not larger than its checkpoint, before it is built.
+    """Checks that a model is not larger than its checkpoint.
 
-    A model.json that somebody else wrote could ask for more memory than there is.
+    The check comes before the model is built. A model.json that somebody else wrote could ask for
+    more memory than there is.
 
     Raises:
         UserError: the checkpoint is smaller than the model's matrices in float32.
@@ -66,7 +67,10 @@ def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
 
 
 def parameter_count(sizes: Mapping[str, Any]) -> int:
-    """Counts the parameters of a Transformer's matrices; those of biases and norms are few."""
+    """Counts the parameters of a Transformer's matrices.
+
+    Biases and norms have few, which are not counted.
+    """
     # Every matrix has an axis of d_model: columns counts along the other one.
     config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
     tables = rows
@@ -86,7 +90,10 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
 
 
 def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the numbers of layers of encoder and decoder; older files have one for both."""
+    """Returns the numbers of encoder and decoder layers.
+
+    Older files have one number for both.
+    """
     return sizes["num_layers"], sizes.get("num_decoder_layers") or sizes["num_layers"]
 
 

@@ -32,10 +32,10 @@ class Ancestor:
 
 
 def weights_hash(weights: Mapping[str, ArrayLike]) -> str:
-    """Returns the SHA-256 of the names, shapes and values of weights, sorted by name.
+    """Returns the SHA-256 of the names, shapes and values of weights.
 
-    Values are hashed as little-endian float32. Only one weight at a time is copied to the host, to
-    save memory.
+    Weights are sorted by name. Values are hashed as little-endian float32. Only one weight at a
+    time is copied to the host, to save memory.
     """
     digest = hashlib.sha256()
     for name in sorted(weights):
@@ -77,9 +77,9 @@ def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
 
 
 def mean_target_length(path: Path) -> float | None:
-    """Returns the mean number of subwords of a target sentence in epoch.json, EOS included.
+    """Returns the mean length of a target sentence in epoch.json.
 
-    None without the file.
+    It is in subwords, EOS included. None without the file.
     """
     if not path.is_file():
         return None

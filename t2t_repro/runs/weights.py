@@ -65,7 +65,7 @@ def layer_weights(model: Transformer) -> Iterator[LayerWeight]:
 
 
 def named_values(model: Transformer) -> dict[str, NDArray[np.float32]]:
-    """Returns the values of all trainable weights by name; see `name_of`."""
+    """Returns the values of all trainable weights by name (see `name_of`)."""
     return {name_of(weight): weight.numpy() for weight in model.trainable_variables}
 
 
@@ -93,7 +93,7 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
 
 
 def check_same_weights(model: keras.Model, checkpoint: str) -> None:
-    """Checks that a checkpoint has the weights that a model has, no more and no fewer.
+    """Checks that a checkpoint has exactly the weights of a model.
 
     TensorFlow would leave out, without an error, what the model does not have: weights of other
     layers, or of a layer whose source was edited.
@@ -121,7 +121,10 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
 
 
 def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:
-    """Yields the numbers of the objects that an object of a checkpoint holds, with their paths."""
+    """Yields numbers and paths of the objects that an object holds.
+
+    The object is one of a checkpoint.
+    """
     for name, number in view.children(parent).items():
         yield number, f"{path}{name}"
         yield from _paths(view, number, f"{path}{name}/")
@@ -155,7 +158,13 @@ def check_exportable(
 
 
 def check_supported(engine: str, settings: Mapping[str, tuple[Any, Any]]) -> None:
-    """Checks values by name, each with those that an engine supports; see `check_exportable`."""
+    """Checks settings with the values that an engine supports.
+
+    See `check_exportable`.
+
+    Raises:
+        UserError: the engine does not support a value.
+    """
     for name, (value, supported) in settings.items():
         if value not in supported:
             raise UserError(
@@ -165,7 +174,10 @@ def check_supported(engine: str, settings: Mapping[str, tuple[Any, Any]]) -> Non
 
 
 def logits_bias(model: Transformer) -> NDArray[np.float32]:
-    """Returns a copy of the bias of the logits, [vocab]; zeros where the model has none."""
+    """Returns a copy of the bias of the logits, [vocab].
+
+    It is zeros where the model has none.
+    """
     has_none = model.logits_bias is None
     return np.zeros(model.vocab_size, np.float32) if has_none else np.array(model.logits_bias)
 

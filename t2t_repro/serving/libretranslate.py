@@ -110,7 +110,7 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
-    """Yields the directions of one model; see `read_directions`."""
+    """Yields the directions of one model (see `read_directions`)."""
     full = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
     usual = {code: full[whole] for whole, code in usual_codes(full).items()}
     tags = full | usual

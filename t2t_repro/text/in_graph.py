@@ -74,7 +74,7 @@ class SentencePieceTextOps(tf.Module):
         return ids, (texts == "") | (ids.row_lengths() == 0)
 
     def _without_lone_marks(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Drops the mark that is left of a text if normalization removes all of it."""
+        """Drops the mark of a text that normalization makes empty."""
         mark = self._pieces.tolist().index(SPACE_MARK.encode())
         lengths = ids.row_lengths()
         is_lone = tf.repeat(lengths == 1, lengths) & (ids.flat_values == mark)
@@ -125,10 +125,10 @@ class SentencePieceTextOps(tf.Module):
         return tf.where(is_text(ids), numbers, NO_WORD)
 
     def _count_words(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Counts the words of each row of ids [rows, (length)] as the model splits them: [rows].
+        """Counts the words of each row of ids, as the model does.
 
-        A row without ids has none. Rows are not padded, since one may be as long as all others
-        together.
+        Ids are [rows, (length)], the counts [rows]. A row without ids has none. Rows are not
+        padded, since one may be as long as all others together.
         """
         marked = tf.cast(tf.gather(self._marked, ids.flat_values), tf.int32)
         # Of every subword, and of the end of all, the number of marks before it.
@@ -160,7 +160,7 @@ class MarianTextOps(SentencePieceTextOps):
         self._vocab_lookup_table = _lookup_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
+        """Returns the ids of every text (see `SentencePieceTextOps.encode`)."""
         texts = visible(texts)
         if self._languages:
             first, second, rest = (
@@ -190,7 +190,7 @@ class MarianTextOps(SentencePieceTextOps):
         return tf.cast(self._vocab_lookup_table.lookup(pieces), tf.int32)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of every sentence; see `SentencePieceTextOps.decode`.
+        """Returns the text of every sentence (see `SentencePieceTextOps.decode`).
 
         PAD, ids outside the vocabulary, Hugging Face's UNK, and codes of languages are skipped.
         """
@@ -241,7 +241,7 @@ class T2TTextOps(tf.Module):
         )
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns the ids of every text; see `SentencePieceTextOps.encode`."""
+        """Returns the ids of every text (see `SentencePieceTextOps.encode`)."""
         texts = visible(texts)
         codes = tf.strings.unicode_decode(texts, "UTF-8")
         words, rows = self._words(codes)
@@ -300,7 +300,7 @@ class T2TTextOps(tf.Module):
         return tf.strings.unsorted_segment_join(spelled, token, tf.math.count_nonzero(ends))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of every sentence; see `SentencePieceTextOps.decode`.
+        """Returns the text of every sentence (see `SentencePieceTextOps.decode`).
 
         Ids outside the vocabulary are skipped; a number that is not a character becomes U+3013.
         """
@@ -369,7 +369,10 @@ def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor)
 
 
 def stripped(texts: tf.Tensor) -> tf.Tensor:
-    """Removes white space at the ends of texts [batch], and makes them valid UTF-8."""
+    """Removes white space at the ends of texts [batch].
+
+    The results are valid UTF-8.
+    """
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     return tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
 
@@ -385,7 +388,10 @@ def _readable(texts: tf.Tensor) -> tf.Tensor:
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:
-    """Returns which ids [batch, length] precede the first EOS and are not PAD: [batch, length]."""
+    """Returns which ids precede the first EOS and are not PAD.
+
+    Ids and result are [batch, length].
+    """
     ends = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1)
     return (ends == 0) & (ids != PAD_ID)
 
@@ -401,13 +407,16 @@ def _row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
 
 
 def is_word(characters: tf.Tensor) -> tf.Tensor:
-    """Returns which code points are letters or numbers, as str.isalnum does and T2T with it."""
+    """Returns which code points are letters or numbers.
+
+    They are those of str.isalnum, and so of T2T.
+    """
     return tf.searchsorted(_word_bounds(), characters, side="right") % 2 == 1
 
 
 @functools.cache
 def _word_bounds() -> NDArray[np.int32]:
-    """Returns the code points where runs of letters and numbers begin or end, ascending."""
+    """Returns the bounds of runs of letters and numbers, ascending."""
     flags = [chr(code).isalnum() for code in range(sys.maxunicode + 1)]
     return np.flatnonzero(np.diff([False, *flags, False])).astype(np.int32)
 
@@ -424,7 +433,10 @@ def _unescaped(words: tf.Tensor) -> tf.Tensor:
 
 
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
-    r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
+    r"""Returns the characters of numbers such as `\8364;`.
+
+    Other parts become any text.
+    """
     digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
     numbers = tf.strings.to_number(digits, tf.float64)
     codes = tf.cast(tf.minimum(numbers, sys.maxunicode + 1.0), tf.int32)

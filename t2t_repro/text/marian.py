@@ -118,7 +118,7 @@ class _WordSplitter:
 
 
 class MarianSubwords(MarkedSubwords):
-    """The subwords of one side of a Marian model: text to ids and back.
+    """The subwords of one side of a Marian model.
 
     Args:
         model_path: the file that `import_marian` wrote, see `MarianFile`.
@@ -164,7 +164,10 @@ class MarianSubwords(MarkedSubwords):
         ]
 
     def _split_codes(self, text: str) -> tuple[list[str], str]:
-        """Returns the codes of a text, in the order of their ids, and the rest."""
+        """Returns the codes of a text, and the rest.
+
+        The codes are in the order of their ids.
+        """
         if not self.content.languages:
             codes = re.findall(self.code_pattern, text) if self.code_pattern else []
             return codes, text[sum(map(len, codes)) :]
@@ -209,7 +212,11 @@ class MarianSubwords(MarkedSubwords):
         return text
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content; all of these symbols must be language codes in it."""
+        """Returns the file's content, if it has the symbols.
+
+        Raises:
+            UserError: a symbol is not a language code of the file.
+        """
         codes = [piece for piece in self.ids if _CODE.fullmatch(piece)]
         if missing := [symbol for symbol in symbols if symbol not in codes]:
             raise UserError(
@@ -226,7 +233,11 @@ class MarianSubwords(MarkedSubwords):
         return MarianTextOps(self)
 
     def sentencepiece(self) -> bytes:
-        """Returns the SentencePiece model of this side; a vocabulary of words has none."""
+        """Returns the SentencePiece model of this side.
+
+        Raises:
+            UserError: the side has a vocabulary of words instead.
+        """
         if not self.content.model:
             raise UserError(
                 f"{self.model_path} has words, and no SentencePiece model, which this format "

@@ -18,9 +18,9 @@ _JAPANESE = 0.1
 
 
 def unspaced_script(texts: Iterable[str]) -> str | None:
-    """Returns the script of most of the text, if it writes without blanks, else None.
+    """Returns the main script of texts if it has no blanks.
 
-    Japanese is `KANA`, though it has Han too.
+    None for other scripts. Japanese is `KANA`, though it has Han too.
     """
     letters: Counter[str] = Counter()
     for character, count in Counter(filter(str.isalpha, "".join(texts))).items():
@@ -44,12 +44,18 @@ def bleu_tokenizer(references: Iterable[str]) -> str:
 
 
 def length_in_letters(text: str) -> int:
-    """Returns the length that a text would have in an alphabet: Han counts as three letters."""
+    """Returns the length that a text would have in an alphabet.
+
+    Han counts as three letters.
+    """
     return sum(_LETTERS.get(_script(character), 1) for character in text)
 
 
 @cache
 def _script(character: str) -> str:
-    """Returns the first word of a character's name, such as LATIN; of kana, `KANA`."""
+    """Returns the first word of a character's name, such as LATIN.
+
+    Kana are `KANA`.
+    """
     name = unicodedata.name(character, "").removeprefix("HALFWIDTH ").removeprefix("NEW ")
     return KANA if name.startswith(("HIRAGANA", "KATAKANA")) else name.partition(" ")[0]

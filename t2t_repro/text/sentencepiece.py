@@ -50,7 +50,10 @@ class WordMarks(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[str], at_end: bool) -> "WordMarks":
-        """Finds the mark at the end, or at the start, of each piece; pieces are sorted by id."""
+        """Finds the mark at the end, or start, of each piece.
+
+        Pieces are sorted by id.
+        """
         is_marked = str.endswith if at_end else str.startswith
         return cls([is_marked(piece, SPACE_MARK) for piece in pieces], at_end)
 
@@ -88,7 +91,9 @@ class NamedIds:
 
 
 class MarkedSubwords(NamedIds, ABC):
-    """Subwords of which some carry the mark of a word boundary, as SentencePiece's do.
+    """Subwords of which some mark a word boundary.
+
+    SentencePiece's are such subwords.
 
     Attributes:
         word_marks: which do.
@@ -101,7 +106,9 @@ class MarkedSubwords(NamedIds, ABC):
         """Returns the ids of every line, EOS last."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a word begins, with ## where it continues.
+        """Names subwords for a reader.
+
+        One that begins a word is plain; one that continues it has ## in front.
 
         Args:
             ids: [length] ids of the vocabulary.
@@ -139,7 +146,7 @@ class MarkedSubwords(NamedIds, ABC):
 
 
 def _label(token: int, piece: str, begins: bool) -> str:
-    """Names a subword for a reader; see `MarkedSubwords.labels`."""
+    """Names a subword for a reader (see `MarkedSubwords.labels`)."""
     if token == EOS_ID:
         return "<EOS>"
     if token in (PAD_ID, UNK_ID) or piece == SPACE_MARK or piece.startswith("<0x"):
@@ -255,7 +262,9 @@ class SentencePieceModel(MarkedSubwords):
 
 
 class WordIds(dict[str, bytes]):
-    """A cache of the ids of words, int32 in bytes: a corpus repeats few words many times.
+    """A cache of the ids of words, int32 in bytes.
+
+    A corpus repeats few words many times.
 
     Args:
         encode: returns the ids of one word.
@@ -269,7 +278,10 @@ class WordIds(dict[str, bytes]):
         return [np.frombuffer(self._of_line(words), np.int32).tolist() for words in lines]
 
     def block(self, lines: Iterable[Iterable[str]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the ids of all lines, one line after the other, and their number in each."""
+        """Returns the ids of all lines, and their number in each.
+
+        The ids are one line after the other.
+        """
         encoded = [self._of_line(words) for words in lines]
         lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
         return np.frombuffer(b"".join(encoded), np.int32), lengths // np.int32().nbytes
@@ -287,7 +299,10 @@ class WordIds(dict[str, bytes]):
 
 
 def as_utf8(line: str) -> bytes:
-    """Returns a line or word for SentencePiece: without its space mark, or lone surrogates."""
+    """Returns a line or word for SentencePiece.
+
+    Its space mark and lone surrogates are left out.
+    """
     text = without_invisible(line).replace(SPACE_MARK, " ")
     return text.encode("utf-8", errors="replace")
 
@@ -298,5 +313,8 @@ def _words(line: str) -> list[str]:
 
 
 def marks_end(model: bytes) -> bool:
-    """Returns whether a SentencePiece model marks the ends of words instead of their starts."""
+    """Returns whether a SentencePiece model marks the ends of words.
+
+    Other models mark their starts.
+    """
     return bool(ModelProto.FromString(model).trainer_spec.treat_whitespace_as_suffix)

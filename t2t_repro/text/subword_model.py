@@ -39,7 +39,9 @@ SubwordModel = SentencePieceModel | T2TSubwords | MarianSubwords
 
 
 class SubwordPair(NamedTuple):
-    """The subword models of source and target: the same object twice if they share it.
+    """The subword models of source and target.
+
+    They are the same object if both sides share it.
 
     Attributes:
         source: encodes source text.
@@ -50,17 +52,26 @@ class SubwordPair(NamedTuple):
     target: SubwordModel
 
     def each(self, make: Callable[[SubwordModel], Result]) -> tuple[Result, Result]:
-        """Applies a function to the models of source and target; once if they share it."""
+        """Applies a function to the models of source and target.
+
+        A shared model is given once.
+        """
         of_target = make(self.target)
         return of_target if self.source is self.target else make(self.source), of_target
 
     @property
     def languages(self) -> Sequence[str]:
-        """Default codes of source and target, if a source begins with its target's code."""
+        """The default codes of source and target.
+
+        They are empty unless a source begins with its target's code.
+        """
         return self.source.content.languages if isinstance(self.source, MarianSubwords) else ()
 
     def encode_blocks(self, *sides: Sequence[str]) -> Sequence[FlatIds]:
-        """Encodes lines of source and target; the target's code is put in front of the target."""
+        """Encodes lines of source and target.
+
+        The target's code is put in front of the target.
+        """
         blocks = [model.encode_block(lines) for model, lines in zip(self, sides, strict=True)]
         if not self.languages:
             return blocks
@@ -70,7 +81,7 @@ class SubwordPair(NamedTuple):
         return (np.delete(ids, first), lengths - 1), (moved, counts + 1)
 
     def files(self) -> dict[str, Path]:
-        """Returns the models' files by the names that they have in a directory."""
+        """Returns the models' files, by their names in a directory."""
         if self.source is self.target:
             return {SHARED_SUBWORDS: self.target.model_path}
         return {SOURCE_SUBWORDS: self.source.model_path, TARGET_SUBWORDS: self.target.model_path}
@@ -101,7 +112,9 @@ def open_pair(directory: Path) -> SubwordPair:
 
 
 def open_subwords(path: Path) -> SubwordModel:
-    """Opens a subword model of any kind; the beginning of the file says which.
+    """Opens a subword model of any kind.
+
+    The beginning of the file says which kind it is.
 
     Raises:
         UserError: there is no such file, or it cannot be used.
@@ -114,7 +127,7 @@ def open_subwords(path: Path) -> SubwordModel:
 
 
 def read_start(path: Path, most: int) -> bytes:
-    """Returns the first bytes of a file; none if there is no such file."""
+    """Returns the first bytes of a file, none if it is missing."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -128,7 +141,7 @@ def subword_files(directory: Path) -> list[Path]:
 
 
 def check_subword_files(directory: Path) -> None:
-    """Checks that a directory has the shared subword model, or one of each side.
+    """Checks that a directory has a shared model, or both sides'.
 
     Raises:
         UserError: it has neither, or one side's alone.
@@ -143,7 +156,9 @@ def check_subword_files(directory: Path) -> None:
 
 
 def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int64]:
-    """Finds the pieces of one vocabulary in another, by their names; PAD and EOS always match.
+    """Finds the pieces of one vocabulary in another, by name.
+
+    PAD and EOS always match.
 
     Args:
         wanted: its pieces are looked up.

@@ -134,7 +134,9 @@ class T2TSubwords(NamedIds):
         return text_of([_unescape(token) for token in "".join(kept).split("_") if token])
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a token begins, with ## where it continues.
+        """Names subwords for a reader.
+
+        One that begins a token is plain; one that continues it has ## in front.
 
         Args:
             ids: [length] ids of the vocabulary.
@@ -168,7 +170,11 @@ class T2TSubwords(NamedIds):
         return numbers + [NO_WORD] * (len(ids) - len(kept))
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content, if there are no symbols."""
+        """Returns the file's content, if there are no symbols.
+
+        Raises:
+            UserError: there are symbols, which cannot be added to such a vocabulary.
+        """
         if symbols:
             raise UserError(
                 f"{self.model_path} is a vocabulary of Tensor2Tensor, to which symbols such "
@@ -209,7 +215,7 @@ def text_of(tokens: Sequence[str]) -> str:
 
 
 def _escape(token: str, characters: Collection[str]) -> str:
-    """Escapes a token and marks its end; see the module's step 2."""
+    """Escapes a token and marks its end (the module's step 2)."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
     spelled = [c if c in characters else f"\\{ord(c)};" for c in token]
     return "".join(spelled) + "_"
@@ -232,7 +238,11 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _read(path: Path) -> list[str]:
-    """Returns the subwords of a vocabulary file, by id."""
+    """Returns the subwords of a vocabulary file, by id.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
     try:
         # Split at \n alone: other characters that end lines may be part of a subword.
         lines = read_at_most(path, MAX_FILE_BYTES).decode("utf-8").removesuffix("\n").split("\n")

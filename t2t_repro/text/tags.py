@@ -40,7 +40,10 @@ class Tags:
             logging.info(f"each line begins with the code of its target language: {codes}")
 
     def warn(self, lines: Sequence[str], first: int | None) -> None:
-        """Logs each fault of a tag once, in all calls; lines have numbers from the first on."""
+        """Logs each fault of a tag once, in all calls.
+
+        `first` is the number of the first line.
+        """
         for index, line in enumerate(lines):
             fault = self.fault(line)
             if fault and fault not in self._faults and len(self._faults) < 10:
@@ -71,6 +74,9 @@ class Tags:
 
 
 def languages_in_front(line: str) -> str:
-    """Returns the codes in front of a line, with the white space after each."""
+    """Returns the codes in front of a line.
+
+    The white space after each is included.
+    """
     text = line.lstrip()
     return text.removesuffix(re.sub(f"^({_LANGUAGE.pattern})+", "", text))

@@ -241,13 +241,19 @@ SubwordRecipe = SubwordTraining | ExistingSubwords
 
 
 class SubwordRecipes(NamedTuple):
-    """The recipes of source and target: the same object twice if they share the subwords."""
+    """The recipes of source and target.
+
+    They are the same object if the sides share the subwords.
+    """
 
     source: SubwordRecipe
     target: SubwordRecipe
 
     def files(self) -> dict[str, tuple[SubwordRecipe, tuple[int, ...]]]:
-        """Returns the recipe of each file, and its sides: 0 for the source, 1 for the target."""
+        """Returns the recipe of each file, and its sides.
+
+        A side is 0 for the source, 1 for the target.
+        """
         if self.source is self.target:
             return {files.SHARED_SUBWORDS: (self.target, (0, 1))}
         source, target = (self.source, (0,)), (self.target, (1,))
@@ -255,7 +261,7 @@ class SubwordRecipes(NamedTuple):
 
     @property
     def has_own_source_ids(self) -> bool:
-        """Whether an id may mean one piece in the source and another in the target."""
+        """Whether an id may mean different pieces in source and target."""
         if self.source is self.target:
             return False
         known = [recipe.pieces() for recipe in self if isinstance(recipe, ExistingSubwords)]
@@ -265,9 +271,10 @@ class SubwordRecipes(NamedTuple):
 
 @cache
 def _nfc_rules() -> str:
-    """Returns the rules of `nmt_nfc` for SentencePiece: lines of code points, before and after.
+    """Returns the rules of `nmt_nfc` for SentencePiece.
 
-    White space becomes a space, control characters vanish, letters and marks become one character.
+    They are lines of code points, before and after. White space becomes a space, control characters
+    vanish, letters and marks become one character.
     """
     rules = {"\ufeff": " ", "\ufffd": " "}
     # No character beyond these is changed.
@@ -284,7 +291,10 @@ def _nfc_rules() -> str:
 
 
 def _spellings(character: str) -> Iterator[str]:
-    """Yields a character, and its letter with the marks in any order, some of them composed."""
+    """Yields a character in all its spellings.
+
+    The marks stand in any order, and some are composed with the letter.
+    """
     yield character
     letter, *marks = [*normalize("NFD", character)]
     for ordered in map("".join, permutations(marks)):
@@ -322,9 +332,10 @@ def _is_symbol(symbol: str) -> bool:
 
 
 def _sample(count: int, size: int, seed: int) -> bytes:
-    """Draws `size` of `count` sentences uniformly: returns 1 or 0 for every sentence.
+    """Draws `size` of `count` sentences uniformly.
 
-    Waterman's algorithm R on sentence numbers, so that the text need not be in memory.
+    Returns 1 or 0 for every sentence. Waterman's algorithm R on sentence numbers, so that the text
+    need not be in memory.
     """
     generator = random.Random(seed)
     chosen = array("q", range(size))
@@ -337,9 +348,10 @@ def _sample(count: int, size: int, seed: int) -> bytes:
 
 
 def _count_words(sentences: Iterable[str]) -> Counter[str]:
-    """Counts words, from which SentencePiece learns the same model as from the sentences.
+    """Counts the words of sentences.
 
-    It would keep all sentences in memory, at several times their size.
+    SentencePiece learns the same model from them as from the sentences. It would keep all sentences
+    in memory, at several times their size.
     """
     counts: Counter[str] = Counter()
     for sentence in sentences:

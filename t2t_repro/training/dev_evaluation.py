@@ -33,10 +33,10 @@ class _Part(NamedTuple):
 
 @dataclass(eq=False)
 class DevEvaluation:
-    """Scores the dev set: nll by teacher forcing, a metric (BLEU) by beam search.
+    """Scores the dev set: nll by teacher forcing, BLEU by beam search.
 
-    Each corpus of a mixture is scored by itself too. Each of n workers computes an n-th of the
-    sentences and batches.
+    Another metric may be bound. Each corpus of a mixture is scored by itself too. Each of n workers
+    computes an n-th of the sentences and batches.
 
     Attributes:
         model: the Transformer.

@@ -63,7 +63,7 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
 
 
 class InitialModel:
-    """A model directory and the checkpoint in it that a run starts from.
+    """The model directory and checkpoint that a run starts from.
 
     The constructor computes nothing with TensorFlow: devices may not be chosen yet.
 
@@ -110,7 +110,7 @@ class InitialModel:
                 )
 
     def give(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
-        """Copies the weights into a model that has been built, and logs what was copied.
+        """Copies the weights into a built model, and logs the copied rows.
 
         Returns:
             the record of the initial model.
@@ -181,7 +181,7 @@ def _roles(tied: str) -> dict[str, list[str]]:
 
 
 def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Variable]:
-    """Returns the weights of a model that an update changes, in the model's order.
+    """Returns the weights that an update changes, in the model's order.
 
     Args:
         model: such as the Transformer, built.

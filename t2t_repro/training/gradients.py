@@ -63,7 +63,7 @@ class MicroBatchGradients:
     def __call__(
         self, step: tf.Tensor, first: tf.Tensor | int, batch: Batch, scale: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Adds up the loss, and the gradients of loss · scale, over some micro-batches.
+        """Adds up losses, and gradients of loss · scale, over micro-batches.
 
         Args:
             step: number of updates before this one, an int64 scalar.
@@ -95,9 +95,10 @@ class MicroBatchGradients:
     def _compute_micro_batch(
         self, weights: list[tf.Tensor], seeds: tf.Tensor, batch: Batch, scale: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Computes sums and gradients of loss · scale for ids [rows, length]; pure.
+        """Computes sums and gradients of loss · scale for ids [rows, length].
 
-        XLA treats the value of `capacity` as a constant, and compiles a program for each.
+        The function is pure. XLA treats the value of `capacity` as a constant, and compiles a
+        program for each.
         """
         updated = list(compress(weights, self._is_updated))
         trainable = zip(self.model.trainable_variables, weights, strict=True)

@@ -33,7 +33,7 @@ _FIRST_SECONDS = 20.0
 
 @dataclass(eq=False)
 class MetricsLog(AbstractContextManager["MetricsLog"]):
-    """Reports a training run to the terminal, to TensorBoard and to Keras callbacks.
+    """Reports a training run to the terminal, TensorBoard and Keras callbacks.
 
     TensorBoard drops what an earlier start reported of later updates. Speed is in real source and
     target tokens per second. Callbacks, for W&B, MLflow or your own code, are called at these
@@ -137,7 +137,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             self._show(step, result)
 
     def _show(self, step: int, result: StepResult) -> float:
-        """Logs an update; returns the speed, in tokens a second."""
+        """Logs an update, and returns the speed in tokens a second."""
         (began, before), (now, after) = self._marks[0], self._marks[-1]
         speed = (after - before) / (now - began)
         seconds = (now - began) / (len(self._marks) - 1)
@@ -155,7 +155,10 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Reports that a dev evaluation is under way; its time is not training time."""
+        """Reports that a dev evaluation is under way.
+
+        Its time is not training time.
+        """
         began = time.monotonic()
         self._bar.set_postfix_str("evaluating on the dev set")
         try:
@@ -196,7 +199,11 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Sends TensorBoard what is written in the block; errors of the disk are one line."""
+        """Sends events written within the block to TensorBoard.
+
+        Raises:
+            UserError: the disk fails; the message is one line.
+        """
         try:
             with self._writer.as_default():
                 yield

@@ -15,7 +15,7 @@ from t2t_repro.training.settings import Experiment
 
 
 def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -> Experiment:
-    """Sets the values that the gin file leaves open: subwords, and the numbers of embedding rows.
+    """Sets the subwords and embedding rows that the gin file leaves open.
 
     Args:
         experiment: settings; subwords and rows that are bound stay as they are.
@@ -54,6 +54,9 @@ def _with_rows(
         model: the settings.
         recipes: of the data's subwords, each of which needs a row.
         initial_rows: the arguments of an initial model with these subwords; {} without one.
+
+    Raises:
+        UserError: the model has fewer rows than the subwords need.
     """
     needed_rows = {"vocab_size": recipes.target.vocab_size}
     if recipes.has_own_source_ids or model.source_vocab_size:

@@ -41,10 +41,10 @@ class SummedUpdate:
         self._has_been_usable = tf.Variable(True, trainable=False)
 
     def __call__(self, gradients: list[tf.Tensor], is_usable: tf.Tensor) -> None:
-        """Updates the weights; called outside of replicas.
+        """Updates the weights.
 
-        After the first unusable gradient, nothing is updated any more: the next updates may be
-        under way before the host reads the result of this one.
+        Call it outside of replicas. After the first unusable gradient, nothing is updated any more:
+        the next updates may be under way before the host reads the result of this one.
 
         Args:
             gradients: one per variable, the same on every replica.

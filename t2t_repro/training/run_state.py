@@ -52,9 +52,9 @@ class DevScores(NamedTuple):
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run: what a checkpoint holds beside weights and optimizer.
+    """The state of a run, beside weights and optimizer.
 
-    `epoch` and `batch` are the whole state of the input.
+    A checkpoint holds it. `epoch` and `batch` are the whole state of the input.
 
     Attributes:
         step: optimizer updates so far.

@@ -39,7 +39,7 @@ class TrainingSchedule:
         return step % self.evaluate_every == 0 or step == self.steps
 
     def owes_evaluation(self, state: RunState) -> bool:
-        """Returns whether a run that goes on scores the dev set before anything else."""
+        """Returns whether a resumed run has to score the dev set first."""
         is_unjudged = self.is_over(state) and state.evaluated_at != state.step
         return state.awaits_evaluation or is_unjudged
 

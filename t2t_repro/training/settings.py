@@ -46,7 +46,7 @@ class Callback(Protocol):
 def transformer_schedule(
     d_model: Count, warmup_steps: Count = 4000, constant: Positive = 1.0
 ) -> LearningRateSchedule:
-    """Makes the paper's schedule; see `learning_rate.TransformerSchedule`."""
+    """Makes the paper's schedule (see `learning_rate.TransformerSchedule`)."""
     from t2t_repro.training.learning_rate import TransformerSchedule
 
     return TransformerSchedule(d_model, warmup_steps, constant)
@@ -54,7 +54,7 @@ def transformer_schedule(
 
 @configurable("InverseSquareRoot")
 def inverse_square_root(peak: Positive, warmup_steps: Count = 4000) -> LearningRateSchedule:
-    """Makes the schedule with a given peak; see `learning_rate.InverseSquareRoot`."""
+    """Makes the schedule with a given peak (see `learning_rate.InverseSquareRoot`)."""
     from t2t_repro.training.learning_rate import InverseSquareRoot
 
     return InverseSquareRoot(peak, warmup_steps)
@@ -139,7 +139,9 @@ class CheckpointSettings:
 @configurable("DevEvaluation")
 @dataclass(frozen=True)
 class DevEvaluationSettings:
-    """Settings of the dev evaluation; `TrainingSchedule.evaluate_every` says how often.
+    """Settings of the dev evaluation.
+
+    `TrainingSchedule.evaluate_every` says how often it takes place.
 
     Attributes:
         metric: of translations, references and sources.
@@ -157,7 +159,7 @@ class DevEvaluationSettings:
 @configurable("choose_strategy")
 @dataclass(frozen=True)
 class DeviceSettings:
-    """Settings of the devices of a single worker; see `choose_strategy`.
+    """Settings of the devices of a single worker (see `choose_strategy`).
 
     Attributes:
         cpu_replicas: number of logical devices that a CPU is split into.

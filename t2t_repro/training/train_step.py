@@ -31,7 +31,7 @@ from t2t_repro.training.workers import own_replicas
 
 
 class StepResult(NamedTuple):
-    """The report on one update; float32 scalars.
+    """The report on one update, as float32 scalars.
 
     Attributes:
         loss: label-smoothed loss per target token, the smoothing's entropy taken off; in nats.
@@ -147,9 +147,10 @@ class TrainStep:
     def _gradients(
         self, step: tf.Tensor, batch: Batch, vote: tf.Tensor
     ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
-        """Computes on one replica; returns sums over all replicas of loss, votes and gradients.
+        """Computes on one replica, and returns sums over all replicas.
 
-        Every replica is given all micro-batches of its worker, a hundred kilobytes of ids.
+        They are the sums of loss, votes and gradients. Every replica is given all micro-batches of
+        its worker, a hundred kilobytes of ids.
         """
         replica = tf.distribute.get_replica_context()
         count = self.micro_batches_per_replica
@@ -172,10 +173,10 @@ class TrainStep:
         )
 
     def compile(self, shapes: Sequence[BatchShape]) -> None:
-        """Runs one micro-batch of every shape on every replica; XLA, if used, compiles it.
+        """Runs one micro-batch of every shape on every replica.
 
-        Shows in the first minutes, not hours later, that a batch does not fit in memory. Nothing is
-        updated.
+        XLA, if used, compiles it. Shows in the first minutes, not hours later, that a batch does
+        not fit in memory. Nothing is updated.
 
         Args:
             shapes: of the micro-batches.
@@ -196,7 +197,7 @@ class TrainStep:
                 ) from error
 
     def _try(self, batch: Batch) -> tf.Tensor:
-        """Computes the gradients of a micro-batch on every replica; returns the sum of their norms.
+        """Computes a micro-batch's gradients on every replica, and sums their norms.
 
         TensorFlow would leave out a replica whose result is not used.
         """

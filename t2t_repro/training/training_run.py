@@ -46,7 +46,7 @@ def train(
     model_dir: Path,
     data_dir: Path,
 ) -> RunState:
-    """Trains a model; first prepares the data, unless they are prepared.
+    """Trains a model, and prepares the data if needed.
 
     The run goes on from the newest checkpoint of `model_dir`, if there is one. Only the first of
     several workers prepares data and writes.
@@ -141,7 +141,10 @@ class TrainingRun:
         )
 
     def train(self, data_dir: Path, configuration: Callable[[], Configuration]) -> RunState:
-        """Trains to the end, from the newest checkpoint if there is one; see `train`."""
+        """Trains to the end (see `train`).
+
+        It goes on from the newest checkpoint, if there is one.
+        """
         step, workers, schedule = self.step, self.workers, self.settings.schedule
         data, batches = self._prepare(data_dir)
         translator = Translator([step.model], data.subwords, self.settings.translator)
@@ -228,7 +231,10 @@ class TrainingRun:
         return state, differing
 
     def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
-        """Copies the initial model's weights; the first evaluation is of them."""
+        """Copies the initial model's weights.
+
+        They are evaluated first.
+        """
         ancestor = initial.give(self.step.model, data.subwords)
         self.step.average.restart()
         self.workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
@@ -238,7 +244,10 @@ class TrainingRun:
         return RunState().awaiting_evaluation()
 
     def _log_start(self, state: RunState, differing: Sequence[str]) -> None:
-        """Logs the step after which a run goes on or has finished, and bindings that differ."""
+        """Logs where a run goes on, and bindings that differ.
+
+        It logs the step after which the run goes on or has finished.
+        """
         # A run that was stopped before its first update has a checkpoint of step 0.
         if not state.step and not self._checkpoints.newest:
             return

@@ -66,9 +66,10 @@ class Workers:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Connects all workers within the block, and ends this one if another is lost.
+        """Connects all workers within the block.
 
-        Waits for the others, an hour at most. From then on only the chief logs.
+        This worker ends if another is lost. Waits for the others, an hour at most. From then on
+        only the chief logs.
 
         Raises:
             UserError: the port of this worker is taken.
@@ -89,7 +90,9 @@ class Workers:
             raise SystemExit(EXIT_START_AGAIN) from None
 
     def gather(self, value: Any) -> list[Any]:
-        """Returns the values of all workers, in their order; all have to call it alike.
+        """Returns the values of all workers, in their order.
+
+        All workers have to call it alike.
 
         Args:
             value: of this worker, as JSON can hold it. Lists come back for tuples.
@@ -104,7 +107,10 @@ class Workers:
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Runs the block on the chief, then on the others; a UserError of the chief ends all."""
+        """Runs the block on the chief, then on the others.
+
+        A UserError of the chief ends all workers.
+        """
         if not self.is_chief and (failure := self.gather(None)[0]):
             raise UserError(failure)
         try:
@@ -123,6 +129,9 @@ class Workers:
             what: names the value in the error.
             value: of this worker, as JSON can hold it. Of a list, the error shows what differs.
             hint: what to do where values differ.
+
+        Raises:
+            UserError: a worker has another value than the first one.
         """
         values = self.gather(value)
         first = values[0]
@@ -144,7 +153,11 @@ class Workers:
         self.check_same("a --model_dir with the newest checkpoint", newest)
 
     def _connect(self) -> None:
-        """Waits for all workers, and makes their strategy."""
+        """Waits for all workers, and makes their strategy.
+
+        Raises:
+            UserError: the port of this worker is taken.
+        """
         who = f"worker {self.index} (of 0 to {self.count - 1})"
         logging.info("%s waits for the others; worker 0 writes the log", who)
         if not self.is_chief:
@@ -186,10 +199,11 @@ class Workers:
 
 
 def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
-    """Chooses the strategy of a single worker; several have `Workers.strategy`.
+    """Chooses the strategy of a single worker.
 
-    It has a replica per visible GPU (see CUDA_VISIBLE_DEVICES). Without a GPU it has the CPU, which
-    can be split into logical devices to try out several replicas.
+    Several workers have `Workers.strategy`. The strategy has a replica per visible GPU (see
+    CUDA_VISIBLE_DEVICES). Without a GPU it has the CPU, which can be split into logical devices to
+    try out several replicas.
 
     Args:
         cpu_replicas: number of logical devices that the CPU is split into.
@@ -219,7 +233,10 @@ def own_replicas(strategy: tf.distribute.Strategy) -> range:
 
 
 def find_workers() -> Workers:
-    """Finds the workers that TF_CONFIG, or else Slurm's `srun`, names; this process if neither."""
+    """Finds the workers that TF_CONFIG or Slurm names.
+
+    TF_CONFIG comes before Slurm's `srun`. Without either, this process is the only one.
+    """
     if os.environ.get("TF_CONFIG"):
         return _tf_config_workers()
     if os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
@@ -228,7 +245,11 @@ def find_workers() -> Workers:
 
 
 def _tf_config_workers() -> Workers:
-    """Returns the workers that TF_CONFIG names."""
+    """Returns the workers that TF_CONFIG names.
+
+    Raises:
+        UserError: TF_CONFIG does not describe workers.
+    """
     try:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         jobs = resolver.cluster_spec().as_dict()
@@ -261,9 +282,10 @@ def _slurm_workers() -> Workers:
 
 @contextmanager
 def _signals_during_a_long_call() -> Iterator[None]:
-    """Makes Ctrl-C end the process at once, and SIGTERM wait for the end of a call in C++.
+    """Lets signals work during a long call in C++.
 
-    TensorFlow takes SIGTERM for itself when it connects workers; Python's handler is set again.
+    Ctrl-C ends the process at once; SIGTERM waits for the end of the call. TensorFlow takes SIGTERM
+    for itself when it connects workers; Python's handler is set again.
     """
     handlers = signal.signal(signal.SIGINT, signal.SIG_DFL), signal.getsignal(signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -276,7 +298,10 @@ def _signals_during_a_long_call() -> Iterator[None]:
 
 
 def _without(value: Any, other: Any) -> str:
-    """Writes a value as JSON; of a list, the first items that the other does not have."""
+    """Writes a value as JSON, without what the other has.
+
+    Of a list, the first items that the other lacks are written.
+    """
     if isinstance(value, list):
         value = [item for item in value if item not in other][:_MOST_ITEMS]
     return json.dumps(value)

@@ -18,9 +18,10 @@ class Corpus(Protocol):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits: "train", "dev" (optional in a mixture), usually "test", and others.
+        """The names of the splits.
 
-        Every split but "train" is held out.
+        They are "train", "dev" (optional in a mixture), usually "test", and others. Every split but
+        "train" is held out.
         """
 
     def describe(self) -> dict[str, Any]:
@@ -56,13 +57,15 @@ class Corpus(Protocol):
 
 
 def given_splits(train: _Entry, dev: _Entry | None, test: _Entry | None) -> dict[str, _Entry]:
-    """Returns the entries that are not None by the names of their splits."""
+    """Returns the entries that are not None, by split."""
     given = {"train": train, "dev": dev, "test": test}
     return {split: entry for split, entry in given.items() if entry is not None}
 
 
 def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]:
-    """Yields the pairs of a split, and checks them, since users write corpora too.
+    """Yields and checks the pairs of a split.
+
+    They are checked because users write corpora too.
 
     Raises:
         UserError: an item is not a pair of strings, or has a line break.

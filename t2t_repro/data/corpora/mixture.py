@@ -108,7 +108,7 @@ class Mixture:
         self.splits = tuple(dict.fromkeys(splits))
 
     def describe(self) -> dict[str, Any]:
-        """Returns the descriptions of the corpora, and their tags; not their weights."""
+        """Returns the descriptions and tags of the corpora, not their weights."""
         return {
             "corpus": "Mixture",
             "corpora": {part.name: part.corpus.describe() for part in self.parts},
@@ -164,7 +164,9 @@ class Altered:
 @configurable()
 @dataclass(frozen=True)
 class Reversed(Altered):
-    """Another corpus with source and target exchanged, e.g. for a model of both directions.
+    """A corpus with source and target exchanged.
+
+    It serves, for example, a model of both directions.
 
     Attributes:
         corpus: the other corpus.
@@ -181,7 +183,10 @@ class Reversed(Altered):
 
 
 def parts_of(corpus: Corpus) -> Sequence[Part]:
-    """Returns the corpora of a mixture; a single corpus is its own part."""
+    """Returns the corpora of a mixture.
+
+    A single corpus is its own part.
+    """
     return corpus.parts if isinstance(corpus, Mixture) else [Part("", corpus)]
 
 
@@ -216,7 +221,9 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
 
 
 class EpochMixture:
-    """The sentences of a mixture in an epoch: a pure function of the seed and the epoch.
+    """The sentences of a mixture in an epoch.
+
+    They are a pure function of the seed and the epoch.
 
     Args:
         corpora: the sentences of the store that each corpus has, by name.
@@ -252,7 +259,10 @@ class EpochMixture:
         return times
 
     def _stream_start(self, index: int, size: int, position: int) -> NDArray[np.int64]:
-        """Returns the sentences before a position of a corpus's stream, of that round alone."""
+        """Returns the sentences before a position of a corpus's stream.
+
+        They are those of the position's round alone.
+        """
         number, of_round = divmod(position, size)
         if not of_round:
             return np.empty(0, np.int64)
@@ -261,7 +271,11 @@ class EpochMixture:
 
 
 def _check_unmixed(parameter: str, corpus: Corpus) -> None:
-    """Raises a `UserError` if a part of another corpus is a mixture: its weights would be lost."""
+    """Refuses a mixture as part of another corpus.
+
+    Raises:
+        UserError: a part of the corpus is a mixture, whose weights would be lost.
+    """
     if isinstance(corpus, Mixture):
         raise UserError(
             f"{parameter} is a mixture, expected a single corpus: list all corpora in one Mixture."

@@ -29,9 +29,10 @@ _FORMATS = {
 
 @configurable()
 class TextFilesCorpus:
-    """Parallel text in UTF-8 files, plain or compressed (`.gz`, `.xz`, `.bz2`), a sentence a line.
+    """Parallel text in UTF-8 files, with a sentence on each line.
 
-    A split is one entry, or a list of entries that are read one after the other. In gin::
+    Files are plain or compressed (`.gz`, `.xz`, `.bz2`). A split is one entry, or a list of entries
+    that are read one after the other. In gin::
 
         TextFilesCorpus.train = [("a.en", "a.de"), ("b.en.gz", "b.de.gz"), "c.tsv"]
         TextFilesCorpus.dev = ("dev.en", "dev.de")
@@ -60,13 +61,16 @@ class TextFilesCorpus:
         self.splits = tuple(self._files)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file; its folder does not matter."""
+        """Returns name, size and SHA-256 of every file.
+
+        A file's folder does not matter.
+        """
         files = self._files.items()
         splits = {split: [[*map(identify, paths)] for paths in entries] for split, entries in files}
         return {"corpus": "TextFilesCorpus", "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that files exist, are not blank, and have as many lines as their partners.
+        """Checks that files exist, are not blank, and have matching line counts.
 
         Args:
             download_dir: not used.
@@ -95,7 +99,11 @@ class TextFilesCorpus:
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
-    """Returns for each entry one path (columns) or two (aligned)."""
+    """Returns for each entry one path (columns) or two (aligned).
+
+    Raises:
+        UserError: an entry is neither one file nor two different ones.
+    """
     parsed = []
     for entry in (value or [()]) if isinstance(value, list) else [value]:
         names = (entry,) if isinstance(entry, str) else entry
@@ -117,7 +125,11 @@ def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
 
 
 def _length(path: Path, columns: int) -> int:
-    """Counts the lines of a file, and checks that they have 1 or 2 columns."""
+    """Counts the lines of a file, and checks their number of columns.
+
+    Raises:
+        UserError: the file is not plain text, or too many lines have another number of columns.
+    """
     start = f"{path.name}\n{next(read_lines(path), '')}"
     kinds = (kind for pattern, kind in _FORMATS.items() if re.match(pattern, start, re.I))
     if kind := next(kinds, None):
@@ -140,7 +152,10 @@ def _length(path: Path, columns: int) -> int:
 
 @cache  # Once a process, which checks a corpus several times.
 def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None:
-    """Warns where the source of an entry looks like the target of the first one."""
+    """Warns if the sides of an entry seem to be exchanged.
+
+    Its source then looks like the target of the first entry.
+    """
     (source, target), (its_source, _) = map(_fragments, (first, other))
     if (its_source & target).total() > 2 * (its_source & source).total():
         its_files, files = (" and ".join(map(str, paths)) for paths in (other, first))
@@ -148,6 +163,6 @@ def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None
 
 
 def _fragments(paths: tuple[Path, ...]) -> list[Counter[str]]:
-    """Counts the four letters from each position on, on both sides of the first pairs."""
+    """Counts the groups of four letters on both sides of the first pairs."""
     sides = map(" ".join, zip(*islice(_read(paths), 500), strict=True))
     return [Counter(side[i : i + 4] for i in range(len(side) - 3)) for side in sides]

@@ -57,7 +57,10 @@ class TfdsCorpus:
         return given_splits(self.train_split, self.dev_split, self.test_split)
 
     def describe(self) -> dict[str, Any]:
-        """Returns data set, version, languages, and each split's TFDS name and number of pairs."""
+        """Returns the description of the data set.
+
+        It has the name, version and languages, and each split's TFDS name and number of pairs.
+        """
         info = self._prepared_builder().info
         return {
             "corpus": "TfdsCorpus",
@@ -93,7 +96,9 @@ class TfdsCorpus:
         self._prepared_builder()
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split in the order of its files; newlines become spaces.
+        """Yields the pairs of a split in the order of its files.
+
+        Newlines become spaces.
 
         Args:
             split: one of `splits`.
@@ -124,7 +129,7 @@ class TfdsCorpus:
             ) from error
 
     def _prepared_builder(self) -> Any:
-        """Opens the prepared data set, if it has the languages and the splits."""
+        """Opens the prepared data set, and checks its languages and splits."""
         builder = self._builder()
         if not builder.is_prepared():
             raise UserError(
@@ -162,7 +167,10 @@ def _records(builder: Any, split: str) -> Iterator[Any]:
 
 
 def _one_line(sentence: bytes) -> str:
-    """Decodes a sentence; line breaks, and white space around them, become one space."""
+    """Decodes a sentence of bytes to one line.
+
+    Line breaks, and white space around them, become one space.
+    """
     text = sentence.decode("utf-8")
     if "\n" not in text:
         return text

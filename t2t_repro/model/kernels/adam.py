@@ -45,11 +45,12 @@ class FusedAdam(keras.optimizers.Adam):
         trainable_variables: Sequence[keras.Variable],
         learning_rate: tf.Tensor,
     ) -> None:
-        """Updates all weights; Keras calls it, and `update_step` with the same last argument.
+        """Updates all weights.
 
-        On a GPU this is not the rate, but the `Scalars` computed once for all weights, as they take
-        about four kernels. On a CPU `update_step` computes them for each weight, which is faster if
-        the weights are large.
+        Keras calls this method, and its own passes the last argument on to `update_step`. On a GPU
+        the argument is the `Scalars`, computed once for all weights because they take about four
+        kernels. On a CPU it is the rate: computing the scalars for each weight is faster if the
+        weights are large.
         """
         rate_or_scalars = self._scalars(learning_rate) if gpu.has_gpu() else learning_rate
         super()._backend_update_step(grads, trainable_variables, rate_or_scalars)
@@ -63,7 +64,9 @@ class FusedAdam(keras.optimizers.Adam):
     def update_step(
         self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor | Scalars
     ) -> None:
-        """Updates one weight, of any shape, and its m and v; Keras calls it.
+        """Updates one weight, of any shape, and its m and v.
+
+        Keras calls this method.
 
         Args:
             gradient: by the weight, of its shape.

@@ -16,12 +16,18 @@ Attend = Callable[..., tf.Tensor]
 
 
 def keys_of_query(window: tuple[int, int], length: float) -> float:
-    """Returns how many keys each query is scored against, including those that are then masked."""
+    """Returns how many keys each query is scored against.
+
+    Keys that are then masked count, too.
+    """
     return length if length <= _block(window) else _block(window) + sum(window)
 
 
 def _block(window: tuple[int, int]) -> int:
-    """Returns the queries of a block; its range of keys is at most twice as wide."""
+    """Returns the queries of a block.
+
+    A block's range of keys is at most twice as wide.
+    """
     return max(sum(window), _SMALLEST_BLOCK)
 
 
@@ -105,7 +111,10 @@ class _Blocks:
         return tf.reshape(blocks, [self._rows, -1, blocks.shape[-1]])[:, : self._length]
 
     def _filled(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
-        """Fills the last block with zeros, and adds blocks of zeros on both sides."""
+        """Fills the last block and adds blocks on both sides.
+
+        All that is added is zeros.
+        """
         around = blocks_around * self._block
         missing = self._count * self._block - self._length
         return tf.pad(x, [[0, 0], [around, missing + around], [0, 0]])

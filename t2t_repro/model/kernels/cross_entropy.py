@@ -67,7 +67,7 @@ def summed_cross_entropy(
 def _softmax_passes(
     x: tf.Tensor, table: tf.Tensor, weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes the parts of loss and gradient as wide as the vocabulary, p = softmax(x E^T).
+    """Computes the parts of loss and gradient with a vocabulary axis.
 
     Returns:
         log Σ_v exp(x E^T)_v [tokens] in float32, p E [tokens, d_model] in the dtype of `x`, and
@@ -132,7 +132,10 @@ def _softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
-    """Returns the most tokens that have logits at a time, and the number that divides theirs."""
+    """Returns the most tokens whose logits are computed at a time.
+
+    The second result is the number by which that number of tokens must be divisible.
+    """
     if gpu.has_gpu():
         return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
     return max(1, LOGITS_ON_A_CPU // vocab_size), 1

@@ -61,7 +61,9 @@ def best_extensions(
 def _maxima_without(
     is_forbidden: NDArray[np.bool_], groups: tf.Tensor, maxima: tf.Tensor
 ) -> tf.Tensor:
-    """Computes the maxima of the few groups that have forbidden ids again, without these.
+    """Recomputes the maxima of groups with forbidden ids, without these.
+
+    There are few such groups.
 
     Args:
         is_forbidden: [count, size].
@@ -77,7 +79,7 @@ def _maxima_without(
 
 
 def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
-    """Computes log Σ exp(logits) [batch, beam] from the groups' maxima [batch, beam, count]."""
+    """Computes log Σ exp(logits) [batch, beam] from the groups' maxima."""
     _, beam, count = maxima.shape
     # The largest p is 1 / Σ exp(z - max z).
     p = tf.reshape(tf.nn.softmax(logits), [-1, beam, count, logits.shape[-1] // count])
@@ -87,10 +89,11 @@ def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
 
 
 def _group_size(beam: int, vocab: int, k: int) -> int:
-    """Returns the group size with which about as many groups as candidates are sorted.
+    """Returns the size of the groups whose maxima are sorted.
 
-    It divides `vocab`, unless that means so much more sorting that padding the logits by a copy is
-    cheaper. Padding comes last, so with at least k ids it is never among the best.
+    With it about as many groups as candidates are sorted. It divides `vocab`, unless that means so
+    much more sorting that padding the logits by a copy is cheaper. Padding comes last, so with at
+    least k ids it is never among the best.
     """
     best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
@@ -111,8 +114,9 @@ def room(shape: list, dtype: tf.DType) -> tf.Tensor:
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Overwrites `places` [new] of rows [rows, depth] in place; the tensor must not be used again.
+    """Overwrites `places` [new] of rows [rows, depth] in place.
 
-    Replaces tf.tensor_scatter_nd_update, which copies the whole cache at every step of decoding.
+    The given tensor must not be used again. Replaces tf.tensor_scatter_nd_update, which copies the
+    whole cache at every step of decoding.
     """
     return tf.raw_ops.InplaceUpdate(x=rows, i=places, v=new)

@@ -22,10 +22,10 @@ _SCRAMBLING_KEY = 0x3EC8F720, 0x02461E29
 
 
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws uint16 integers uniformly from 0 ... 2^16 - 1, a function of the seed [2].
+    """Draws uint16 integers uniformly from 0 ... 2^16 - 1.
 
-    The seed is Philox's key, and the upper half of its counter (draws count in the lower half).
-    Scrambled, it gives what TensorFlow draws with a seed.
+    They are a function of the seed [2]. The seed is Philox's key, and the upper half of its counter
+    (draws count in the lower half). Scrambled, it gives what TensorFlow draws with a seed.
     """
     return (_element_by_element if gpu.fuses() else _all_at_once)(shape, _unsigned(seed))
 
@@ -44,7 +44,10 @@ def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws the same bits: each count of Philox gives eight levels, one per element."""
+    """Draws the same bits element by element.
+
+    Each count of Philox gives eight levels, one for each element.
+    """
     number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     count = shifted(number, 3)
     key, upper_half = (halves(part) for part in tf.unstack(seed))
@@ -55,7 +58,10 @@ def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
-    """Scrambles seeds [draws, 2] as TensorFlow does before each draw; the result is int64."""
+    """Scrambles seeds [draws, 2] to int64, as TensorFlow does.
+
+    TensorFlow does it before each draw.
+    """
     counter = [word for part in tf.unstack(_unsigned(seeds), axis=1) for word in halves(part)]
     return tf.bitcast(tf.stack(joined(philox(counter, _SCRAMBLING_KEY)), axis=1), tf.int64)
 

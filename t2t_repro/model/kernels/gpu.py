@@ -50,19 +50,20 @@ def fuses() -> bool:
 
 
 def optimization_barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the same tensors behind a barrier, where XLA compiles for a GPU.
+    """Returns the same tensors behind a barrier for XLA.
 
-    XLA fuses nothing across it, and does not merge equal computations on its two sides. The barrier
-    has no gradient.
+    It acts where XLA compiles for a GPU. XLA fuses nothing across it, and does not merge equal
+    computations on its two sides. The barrier has no gradient.
     """
     return list(xla.optimization_barrier(*tensors)) if fuses() else list(tensors)
 
 
 def relu(x: tf.Tensor) -> tf.Tensor:
-    """Computes max(0, x); its gradient is 1 where the result is not 0.
+    """Computes max(0, x).
 
-    Replaces tf.nn.relu, for whose gradient XLA tests and therefore keeps the input. That would also
-    prevent the fusion of max(0, x) into the product before it.
+    The gradient is 1 where the result is not 0. Replaces tf.nn.relu, for whose gradient XLA tests
+    and therefore keeps the input. That would also prevent the fusion of max(0, x) into the product
+    before it.
     """
     return _relu(x) if has_gpu() else tf.nn.relu(x)
 
@@ -112,10 +113,10 @@ def layer_norm_gradient(
 
 
 def softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes e [tokens, vocab] and s [tokens, 1] with softmax(z) = e / s, and log Σ_v exp z_v.
+    """Computes the numerator and denominator of a softmax, and its log normalizer.
 
-    The division by s can then be made where vectors are as wide as the model. The logits z are
-    float32.
+    They are e [tokens, vocab] and s [tokens, 1] with softmax(z) = e / s, and log Σ_v exp z_v. The
+    division by s can then be made where vectors are as wide as the model. The logits z are float32.
     """
     largest = tf.reduce_max(logits, axis=1, keepdims=True)
     e = tf.exp(logits - largest)
@@ -124,11 +125,11 @@ def softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
 
 def philox(counter: Words, key: Words | tuple[int, int]) -> Words:
-    """Computes Philox4x32-10 (Salmon et al., 2011), of which each element needs its own words.
+    """Computes Philox4x32-10 (Salmon et al., 2011).
 
-    XLA makes kernels of TensorFlow's operation that write all random bits to memory. These
-    operations are fused into the kernel that uses the bits. A round makes of the words c, four of
-    the counter, and k, two of the key,
+    Each element needs its own words. XLA makes kernels of TensorFlow's operation that write all
+    random bits to memory. These operations are fused into the kernel that uses the bits. A round
+    makes of the words c, four of the counter, and k, two of the key,
 
         (c_0, c_1, c_2, c_3) → (high(M_1 c_2) ⊕ c_1 ⊕ k_0, low(M_1 c_2),
                                 high(M_0 c_0) ⊕ c_3 ⊕ k_1, low(M_0 c_0)),
@@ -153,7 +154,10 @@ def halves(bits: tf.Tensor) -> Words:
 
 
 def joined(words: Words) -> Words:
-    """Joins each two words to 64 bits, the lower half first: the inverse of `halves`."""
+    """Joins each two words to 64 bits (the inverse of `halves`).
+
+    The lower half comes first.
+    """
     wide = [tf.cast(word, tf.uint64) for word in words]
     return [
         low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))

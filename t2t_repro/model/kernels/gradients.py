@@ -9,11 +9,12 @@ from t2t_repro.model.kernels import gpu
 
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Computes x + b for x [vectors, units]; its gradient by b is Σ_i ∂x_i, summed in float32.
+    """Computes x + b, with a gradient summed in float32.
 
-    Replaces tf.nn.bias_add, whose gradient TensorFlow sums in bfloat16 on a CPU. Such a sum stops
-    growing: with 8,000 vectors it is off by 10 %, and by 22 % if their mean is a tenth of their
-    spread. A product with ones is summed in float32, in half the time.
+    x is [vectors, units], and the gradient by b is Σ_i ∂x_i. Replaces tf.nn.bias_add, whose
+    gradient TensorFlow sums in bfloat16 on a CPU. Such a sum stops growing: with 8,000 vectors it
+    is off by 10 %, and by 22 % if their mean is a tenth of their spread. A product with ones is
+    summed in float32, in half the time.
     """
     if gpu.has_gpu() or x.dtype != tf.bfloat16:
         return tf.nn.bias_add(x, bias)
@@ -22,7 +23,7 @@ def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _summed_in_float32(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Adds a bias; its gradient is a product with ones, see `add_bias`."""
+    """Adds a bias, whose gradient is a product with ones (see `add_bias`)."""
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
@@ -33,11 +34,11 @@ def _summed_in_float32(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
 @tf.custom_gradient
 def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Gathers rows of a table [vocab, d_model] by ids of any shape, with a dense gradient.
+    """Gathers rows of a table by ids, with a dense gradient.
 
-    Replaces tf.gather, whose gradient consists of slices. The gradient of the softmax by the same
-    table is dense; added to slices, it would become slices too, one per row beside one per token.
-    This saves memory, and little time.
+    The table is [vocab, d_model], and ids have any shape. Replaces tf.gather, whose gradient
+    consists of slices. The gradient of the softmax by the same table is dense; added to slices, it
+    would become slices too, one per row beside one per token. This saves memory, and little time.
     """
     rows = table.shape[0]
 

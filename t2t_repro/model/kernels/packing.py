@@ -51,7 +51,10 @@ Vectors: TypeAlias = tf.Tensor | Packed
 
 
 def positionwise(call: Call) -> Call:
-    """Lets a layer's `call`, which treats all vectors alike, read packed vectors too."""
+    """Lets a layer's `call` read packed vectors too.
+
+    The `call` must treat all vectors alike.
+    """
 
     @functools.wraps(call)
     def call_any(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,12 +64,15 @@ def positionwise(call: Call) -> Call:
 
 
 def map_positions(function: Callable[[tf.Tensor], tf.Tensor], x: Vectors) -> Vectors:
-    """Applies a function that treats all vectors alike to vectors, packed or not."""
+    """Applies a function to vectors, packed or not.
+
+    The function must treat all vectors alike.
+    """
     return x.map(function) if isinstance(x, Packed) else function(x)
 
 
 def first_rows(x: Vectors) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns which of all vectors are their sentence's first, and the sentences' length.
+    """Returns which vectors are first in their sentence, and the length.
 
     All vectors are those of the batch one after the other, packed or not.
 
@@ -80,12 +86,17 @@ def first_rows(x: Vectors) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
-    """Adds a row of PAD to ids [batch, length], to which slots without a token belong."""
+    """Adds a row of PAD to ids [batch, length].
+
+    Slots without a token belong to it.
+    """
     return tf.pad(ids, [[0, 1], [0, 0]], constant_values=PAD_ID)
 
 
 class PackedLayout(NamedTuple):
-    """The slot of each position of [batch, length], and the position of each slot.
+    """The slots of positions, and the positions of slots.
+
+    The positions are those of [batch, length].
 
     Attributes:
         batch: scalar.
@@ -133,7 +144,10 @@ class PackedLayout(NamedTuple):
         return self.position_of_slot % self.length
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """Packs ids [batch, length] → [1, capacity]; PAD in slots without a token."""
+        """Packs ids [batch, length] → [1, capacity].
+
+        Slots without a token get PAD.
+        """
         packed = tf.gather(tf.reshape(ids, [-1]), self.position_of_slot)
         return tf.where(self.holds_token, packed, PAD_ID)[None]
 
@@ -152,7 +166,11 @@ class PackedLayout(NamedTuple):
         return tf.reshape(rows, [1, -1, num_heads * depth])
 
     def _head_rows(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the row in [capacity, heads] of each in [batch, heads, length], and back."""
+        """Returns indices between rows [capacity, heads] and [batch, heads, length].
+
+        The first result has the row in [capacity, heads] of each in [batch, heads, length]; the
+        second is its inverse.
+        """
         head = tf.range(num_heads)
         slot = tf.reshape(self.slot_of_position, [self.batch, 1, self.length])
         unpack = slot * num_heads + head[:, None]
@@ -162,10 +180,11 @@ class PackedLayout(NamedTuple):
 
 
 def _move(rows: tf.Tensor, sources: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
-    """Gathers rows [rows, depth] by `sources` [moved]; the gradient gathers them back.
+    """Gathers rows [rows, depth] by `sources` [moved].
 
-    TensorFlow's gradient of a gather sums slices, for rows that are read more than once. Here only
-    padding is, and its gradient is zero. `back` [rows] is where a row was moved to.
+    The gradient gathers them back. TensorFlow's gradient of a gather sums slices, for rows that are
+    read more than once. Here only padding is, and its gradient is zero. `back` [rows] is where a
+    row was moved to.
     """
 
     @tf.custom_gradient
