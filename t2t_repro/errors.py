@@ -63,7 +63,7 @@ def require_installed(*modules: str, extra: str) -> None:
     """Checks that the modules of one of setup.py's extras are installed.
 
     Raises:
-        UserError: one of them is missing.
+        UserError: a module is missing.
     """
     for module in modules:
         if importlib.util.find_spec(module) is None:

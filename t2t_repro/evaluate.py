@@ -121,7 +121,11 @@ def _translate(
 
 
 def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
-    """Computes the perplexity of a single model on --split."""
+    """Computes the perplexity of a single model on --split.
+
+    Raises:
+        UserError: the data have other subwords than the model.
+    """
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
     if data.subwords.contents() != translator.subwords.contents():

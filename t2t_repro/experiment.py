@@ -85,7 +85,7 @@ def _bind_by_size(chosen: Mapping[str, Any], bound: dict[str, Any], pairs: int) 
 
     Args:
         chosen: values by name.
-        bound: what is bound, by name; the values are added to it.
+        bound: the bindings so far, by name; the values are added to them.
         pairs: the number of training pairs, after cleaning.
     """
     chosen = {name: value for name, value in chosen.items() if name not in bound}

@@ -156,8 +156,8 @@ def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
 
     Args:
         path: of the lock's file; see `lock`.
-        what: the name of what is locked, with which the error message begins.
-        fix: what the user can do instead of waiting, with which the message ends.
+        what: names the locked object, at the beginning of the error message.
+        fix: an alternative to waiting, at the end of the message.
 
     Raises:
         UserError: another process holds the lock; the message names it.
@@ -180,8 +180,8 @@ def read_at_most(path: Path, most: int) -> bytes:
     The size that the file system reports is not trusted.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a file (e.g. a pipe), or has more bytes.
+        OSError: the file cannot be read.
+        ValueError: the path is not a file (e.g. a pipe), or the file has more bytes.
     """
     if not path.is_file():
         raise ValueError("no such file")
@@ -196,9 +196,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """Reads a JSON file that holds one object, in bounded memory.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a file, not UTF-8, not a JSON object, nested too deeply, or above
-            16 MiB.
+        OSError: the file cannot be read.
+        ValueError: the path is not a file, or its content is not UTF-8, not a JSON object, nested
+            too deeply, or above 16 MiB.
     """
     try:
         value = json.loads(read_at_most(path, _MOST_JSON))

@@ -69,9 +69,9 @@ class AttentionMap(NamedTuple):
 
     Attributes:
         kind: "encoder", "decoder" or "cross".
-        title: of the map.
-        query_name: what the queries are.
-        key_name: what the keys are.
+        title: the map's title.
+        query_name: name of the queries.
+        key_name: name of the keys.
         queries: the subword at each query; in the decoder, the predicted one.
         keys: the subword that is read at each key.
         weights: [layers, heads, query_length, key_length].
@@ -167,7 +167,7 @@ def as_html(
     Text reaches the page as JSON, then as text nodes, so that none is markup.
 
     Args:
-        maps: of one sentence pair.
+        maps: the maps of one sentence pair.
         model: its name.
         source: a sentence.
         target: its translation.
@@ -208,9 +208,9 @@ def draw(
     Args:
         attention: the map that the panels belong to.
         panels: [panels, query_length, key_length].
-        names: of the panels.
-        columns: of panels.
-        title: of the whole.
+        names: names of the panels.
+        columns: number of columns of panels.
+        title: title of the whole picture.
         cell: size of a weight's square, in inches; small ones have no labels.
     """
     from matplotlib.figure import Figure

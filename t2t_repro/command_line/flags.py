@@ -108,7 +108,7 @@ def check_alone(flag: str, *others: str) -> None:
     """Checks that other flags, if the command has them, are not given.
 
     Raises:
-        UserError: some of them are.
+        UserError: another flag is given.
     """
     known = [name for name in others if name in FLAGS]
     if given := [f"--{name}" for name in known if FLAGS[name].value != FLAGS[name].default]:
@@ -119,7 +119,8 @@ def is_litert() -> bool:
     """Tells whether --litert is given, in the place of --model_dir.
 
     Raises:
-        UserError: neither is given, or another flag needs the model directory.
+        UserError: neither --litert nor --model_dir is given, or another flag needs the model
+            directory.
     """
     if FLAGS.litert:
         of_directory = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
@@ -170,7 +171,7 @@ def load_translator(
     before TensorFlow is imported.
 
     Args:
-        checkpoint: of `find_checkpoint`.
+        checkpoint: path from `find_checkpoint`.
         precision: see `ModelDirectory.new_model`.
         model_dir: by default --model_dir.
         others: see `read_settings`.
@@ -200,8 +201,8 @@ def decoding_settings(
     """Returns all that determines a line's output, for `work_in_blocks`.
 
     Args:
-        translator: of `load_translator`.
-        checkpoint: of `find_checkpoint`.
+        translator: from `load_translator`.
+        checkpoint: path from `find_checkpoint`.
         flag_names: the command's own flags that matter, besides its files.
     """
     import gin
@@ -235,7 +236,7 @@ def check_new(flag: str, may_exist: bool = False) -> None:
         may_exist: whether the directory may hold something already.
 
     Raises:
-        UserError: it is not.
+        UserError: the directory holds files, or is not a directory.
     """
     path = Path(str(FLAGS[flag].value))
     if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not may_exist)):

@@ -129,9 +129,9 @@ def written(number: int, translations: Iterable[Translation], scores: bool) -> I
     """Yields the output lines of an input line.
 
     Args:
-        number: of the input line, from 1.
-        translations: of the line.
-        scores: adds the number and the score, separated by tabs, and marks what is unfinished.
+        number: number of the input line, from 1.
+        translations: translations of the line.
+        scores: adds the number and the score, separated by tabs, and marks unfinished translations.
     """
     for translation in translations:
         text = one_line(translation.text)
@@ -187,8 +187,8 @@ def work_in_blocks(
     """Works on blocks, and writes outputs.
 
     Args:
-        stage: for the progress, e.g. "translate".
-        blocks: of `read_blocks`.
+        stage: name of the stage, for the progress, e.g. "translate".
+        blocks: from `read_blocks`.
         outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
         settings: returns all but the inputs that determines the outputs, by the names that errors
             give them; called if there is an output file.
@@ -240,7 +240,7 @@ class _PartialFile:
         """Skips the blocks that are finished, and returns their number of lines.
 
         Raises:
-            UserError: they are of another command or another input.
+            UserError: the blocks are of another command or another input.
         """
         lines = 0
         for record in self._records():

@@ -19,7 +19,7 @@ def check_values(bound: Mapping[str, Any]) -> None:
     Constructors compare what references and macros become.
 
     Args:
-        bound: what gin binds, by name.
+        bound: gin's bindings, by name.
 
     Raises:
         UserError: a parameter does not take its value, or a macro is not bound.
@@ -40,8 +40,8 @@ def check_read(
 
     Args:
         own: names of the user's bindings.
-        bound: what gin binds, by name.
-        roots: what the program calls by itself: configurables, or dataclasses of them.
+        bound: gin's bindings, by name.
+        roots: the program's own calls: configurables, or dataclasses of them.
 
     Raises:
         UserError: nothing would read a binding.
@@ -155,7 +155,7 @@ def known_configurable(name: str, place: str) -> Callable[..., Any]:
     `place` stands in front of the error.
 
     Raises:
-        UserError: there is none; close names are listed.
+        UserError: the name is unknown; the message lists close ones.
     """
     if owner := registered(name):
         return owner
@@ -169,7 +169,7 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
     """Compares two nested dictionaries and lists key by key.
 
     Returns:
-        such as "cleaning.max_words 250 there, 77 now".
+        differences, such as "cleaning.max_words 250 there, 77 now".
     """
     kinds = (dict, list, tuple)
     if not isinstance(there, kinds) or not isinstance(now, kinds):

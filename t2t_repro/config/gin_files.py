@@ -39,11 +39,11 @@ def configure(
     Args:
         gin_file: path of the file, or None for bindings alone.
         params: bindings such as "train.seed = 2".
-        roots: what the program calls by itself: configurables, or dataclasses of them.
+        roots: the program's own calls: configurables, or dataclasses of them.
         defaults: bindings that come before all others.
 
     Returns:
-        what is bound, by name.
+        the bindings, by name.
 
     Raises:
         UserError: the file, a name or a value in it cannot be used, or a binding is not used.
@@ -74,9 +74,9 @@ def _act_on(text: str, file: str, bound: dict[str, Any], folders: Sequence[Path]
     search path that can only be added to.
 
     Args:
-        text: of a gin file.
+        text: the content of a gin file.
         file: its name, for errors.
-        bound: what is bound, by name; bindings are added to it.
+        bound: the bindings so far, by name; others are added to them.
         folders: searched for included files.
     """
     own_names: set[str] = set()
@@ -155,7 +155,7 @@ def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
         beside: folders that are searched before the project's.
 
     Returns:
-        its path; what was given, if there is no such file.
+        its path, or `given` if there is no such file.
     """
     folders = [Path(), *beside, *(folder.parent for folder in _GIN_FOLDERS), *_GIN_FOLDERS]
     return next((f / given for f in folders if (f / given).is_file()), Path(given))
@@ -169,7 +169,7 @@ def read_gin(gin_file: str | Path, given: str | None = None) -> str:
         given: what names it, e.g. "gin: my.gin, line 1 includes base.gin"; the path by default.
 
     Raises:
-        UserError: there is no such file, it has more than 1 MiB, or it is not UTF-8.
+        UserError: the file is missing, has more than 1 MiB, or is not UTF-8.
     """
     try:
         return read_at_most(Path(gin_file), 2**20).decode("utf-8-sig")
@@ -182,7 +182,7 @@ def import_modules(names: Sequence[str]) -> None:
     """Imports the modules that a user names.
 
     Raises:
-        UserError: there is no such module.
+        UserError: a module is missing.
         Exception: whatever a module raises.
     """
     _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
@@ -201,13 +201,13 @@ def trained_bindings(
     Each is a line of gin. A macro in the place of a value is replaced by its value.
 
     Args:
-        config_gin: of the model directory.
+        config_gin: the model directory's config.gin.
         known: the configurables that may be bound and referred to.
         replaced: names of parameters that the caller binds.
         imports: modules that the caller has imported, whose configurables may be used too.
 
     Raises:
-        UserError: the file cannot be parsed, or refers to what is not among these configurables.
+        UserError: the file cannot be parsed, or refers to other configurables.
     """
     text = read_gin(config_gin)
     bound = gin_text.bindings_in(text, str(config_gin))

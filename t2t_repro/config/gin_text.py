@@ -83,7 +83,7 @@ def statements(text: str, name: str = "the configuration") -> list[Any]:
 
     Args:
         text: bindings, imports and includes.
-        name: of its file, for errors.
+        name: the name of its file, for errors.
 
     Returns:
         gin's statements; references are of the class `Reference`.
@@ -103,8 +103,8 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
     Parameters have their names of today.
 
     Args:
-        text: as in `statements`; of an older version, perhaps.
-        name: of its file, for errors.
+        text: gin's language, perhaps of an older version; see `statements`.
+        name: the name of its file, for errors.
 
     Raises:
         UserError: gin cannot parse it.

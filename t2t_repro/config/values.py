@@ -123,11 +123,11 @@ def check_value(name: str, value: Any, hint: Any) -> None:
 
     Args:
         name: what an error calls the value, such as "Cleaning.max_words".
-        value: of a binding, a call or a file.
+        value: the value of a binding, a call or a file.
         hint: such as `Count`.
 
     Raises:
-        UserError: it is not.
+        UserError: the annotation does not permit the value.
     """
     if not fits(value, hint):
         raise UserError(f"{name} is {short(value)}, expected {expected(hint)}.")
@@ -211,11 +211,11 @@ def texts(name: str, values: object) -> list[str]:
     """Returns the texts of any iterable.
 
     Args:
-        name: of the texts, for errors.
+        name: what errors call the texts.
         values: such as a list or a generator; one text is not a list of its letters.
 
     Raises:
-        UserError: it is not an iterable of texts.
+        UserError: `values` is not an iterable of texts.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise UserError(f"{name} is {short(values)}, expected a list of texts: ['one', 'two'].")

@@ -75,14 +75,14 @@ class Segmentation(Protocol):
 
         Args:
             store: the sentences as prepared.
-            subwords: of the data.
-            seed: of the run.
+            subwords: subword models of the data.
+            seed: seed of the run.
             sentences: returns the indices in `store` of an epoch's sentences, rising; an index may
                 occur more than once.
             longest: most ids of a sentence that becomes longer.
 
         Raises:
-            UserError: these subwords cannot be segmented in this way.
+            UserError: the subwords cannot be segmented in this way.
         """
 
 
@@ -146,7 +146,7 @@ def choose_shapes(
         max_shapes: most shapes; sentences of similar length need fewer.
 
     Returns:
-        The shapes, the shortest first; every sentence fits one of them.
+        the shapes, the shortest first; every sentence fits one of them.
 
     Raises:
         UserError: the longest sentence does not fit a micro-batch.
@@ -189,8 +189,8 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
 
     Args:
         sides: [sentences] lengths of sources and of targets.
-        lengths: of the shape.
-        tokens: of the fuller side.
+        lengths: the shape's lengths.
+        tokens: tokens of the fuller side.
     """
     totals = [int(side.sum()) for side in sides]
     # Shorter sentences, which may join this shape, have another proportion of the sides.
@@ -243,7 +243,7 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
         tokens_per_batch: most padded ids of a group; a longer sentence is a group by itself.
 
     Returns:
-        The sentence indices of every group, the shortest sentences first.
+        the sentence indices of every group, the shortest sentences first.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     groups: list[list[int]] = []

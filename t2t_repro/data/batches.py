@@ -100,13 +100,13 @@ class Batches:
     Attributes:
         store: the training sentences.
         settings: bound by gin.
-        seed: of the shuffling.
+        seed: seed of the shuffling.
         micro_batches: number in a batch; see `TrainStep`.
         is_static: whether micro-batches have the static shapes that a compiler needs. Otherwise
             empty rows, columns and capacity are cut off.
         mixture: chooses the sentences of an epoch; every sentence once by default.
         data: the data of `store`; only a segmentation needs them.
-        shapes: of micro-batches.
+        shapes: the shapes of micro-batches.
     """
 
     store: TokenStore

@@ -76,7 +76,7 @@ def epoch_plan(
         epoch: number of the epoch, from 0.
 
     Returns:
-        The plan; equal for equal arguments, on every machine.
+        the plan; equal for equal arguments, on every machine.
     """
     generator = np.random.default_rng([seed, epoch])
     source, target = np.asarray(source_lengths), np.asarray(target_lengths)

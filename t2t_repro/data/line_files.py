@@ -74,7 +74,7 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
     The file may be in UTF-16 if `is_xml`.
 
     Raises:
-        UserError: it is missing, damaged, or of a kind that is not text.
+        UserError: the file is missing, damaged, or of a kind that is not text.
     """
     try:
         with ExitStack() as stack:
@@ -119,7 +119,7 @@ def identify(path: Path) -> dict[str, Any]:
     The folder does not matter.
 
     Raises:
-        UserError: there is no such file.
+        UserError: the file is missing.
     """
     if not path.is_file():
         raise UserError(f"cannot read {path}: there is no such file, expected a text file.")

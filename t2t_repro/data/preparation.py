@@ -109,7 +109,7 @@ class Preparation:
 
         Args:
             data: made with these settings; the weights may have changed since.
-            seed: of the run.
+            seed: seed of the run.
         """
         if not isinstance(self.corpus, Mixture):
             return None
@@ -124,7 +124,7 @@ def prepare_corpus(settings: Preparation, data_dir: Path) -> None:
     If the data are prepared, checks that the corpus has the same files.
 
     Args:
-        settings: of the preparation; those of the subwords do not matter.
+        settings: settings of the preparation; those of the subwords do not matter.
         data_dir: see `prepared`.
 
     Raises:

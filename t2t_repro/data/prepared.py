@@ -56,7 +56,7 @@ def write_manifest(directory: Path, identity: dict[str, Any], reports: dict[str,
         directory: of the files; the manifest is first written beside it, where a killed process may
             leave half a file.
         identity: of the data, see `Preparation`.
-        reports: of every split.
+        reports: cleaning reports of every split.
     """
     (directory / _MANIFEST).unlink(missing_ok=True)
     manifest = {
@@ -143,7 +143,7 @@ class PreparedData:
         """Checks that the settings of `identity` would make these data.
 
         Raises:
-            UserError: some would not; it names each here and in `identity`, and the way out.
+            UserError: a setting differs; the message has both values, and what to do.
         """
         existing = dict(self.identity)
         for name, model in zip(("source_subwords", "subwords"), self.subwords, strict=True):
@@ -163,7 +163,11 @@ class PreparedData:
             )
 
     def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
-        """Returns the split of a name, and its part (None for all)."""
+        """Returns the split of a name, and its part (None for all).
+
+        Raises:
+            UserError: no split or part has the name.
+        """
         known: dict[str, tuple[str, _CorpusPart | None]] = {x: (x, None) for x in self.splits}
         for split, parts in self._corpora.items():
             known |= {part_name(split, corpus): (split, parts[corpus]) for corpus in parts}

@@ -61,7 +61,7 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
     The data need not be prepared.
 
     Args:
-        settings: of the preparation; those of the subwords do not matter.
+        settings: settings of the preparation; those of the subwords do not matter.
         data_dir: see `prepared`.
 
     Raises:
@@ -241,7 +241,7 @@ class _BlockEncoder:
     It can be pickled.
 
     Attributes:
-        directory: of the subword models.
+        directory: the folder of the subword models.
         max_length: see `Preparation`.
     """
 

@@ -181,7 +181,7 @@ class TokenStore:
                 many as the longest has.
 
         Returns:
-            Source ids [rows, source_length] and target ids [rows, target_length], int32, padded
+            source ids [rows, source_length] and target ids [rows, target_length], int32, padded
             with PAD at the right.
         """
         source, target = self._sides

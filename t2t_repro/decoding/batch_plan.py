@@ -35,7 +35,7 @@ class EncodedSentences(NamedTuple):
 
     Attributes:
         lines: their texts.
-        ids: of each, EOS last; a sentence without ids is in no batch.
+        ids: the ids of each, EOS last; a sentence without ids is in no batch.
         truncated: the indices of the sentences that were cut off.
     """
 
@@ -161,7 +161,7 @@ def compute_batches(
         compute: returns the results of a batch, from the indices of its sentences.
         batches: those of the shortest sentences first.
         workers: batches at a time.
-        results: of all sentences; those in no batch keep theirs.
+        results: one for each sentence; those in no batch keep theirs.
         report: is called after each batch.
 
     Returns:

@@ -86,8 +86,8 @@ class TreeGrammar:
     room that is left always suffices for the words without leaves and the open brackets, and EOS.
 
     Args:
-        subwords: of a treebank. A word begins with SentencePiece's mark of a space; a symbol that
-            is not one subword cannot be written.
+        subwords: subword models of a treebank. A word begins with SentencePiece's mark of a space;
+            a symbol that is not one subword cannot be written.
         tags: see `settings.tree_grammar`.
         other_tags: see `settings.tree_grammar`.
     """
@@ -142,7 +142,7 @@ class TreeGrammar:
 
         Args:
             source: [batch, source_length].
-            begins: of the same shape; 1 where a word begins, else 0.
+            begins: the same shape; 1 where a word begins, else 0.
 
         Returns:
             [batch, 1 + source_length] int32.
@@ -193,7 +193,7 @@ def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
     """Returns the class of the word that each piece alone makes, [vocab] int32.
 
     Args:
-        pieces: of the source's vocabulary.
+        pieces: the pieces of the source's vocabulary.
         classes: the words of each class from 1 on, with blanks between them; 0 is for others.
     """
     class_of = {

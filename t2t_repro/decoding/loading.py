@@ -30,7 +30,7 @@ def load_translator(
     those for decoding, for the whole process.
 
     Args:
-        model_dir: of the training run.
+        model_dir: directory of the training run.
         params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
         checkpoint: see `ModelDirectory.checkpoint`.
         precision: see `ModelDirectory.new_model`.
@@ -39,7 +39,8 @@ def load_translator(
         imports: modules of your own that the model or its settings need; they are imported.
 
     Raises:
-        UserError: something is missing or cannot be used, or an ensemble has different subwords.
+        UserError: a file or setting is missing or cannot be used, or an ensemble has different
+            subwords.
     """
     directory = ModelDirectory(model_dir)
     settings = read_settings(directory, params, imports)
@@ -59,7 +60,7 @@ def read_settings(
     Does not import TensorFlow, unless `imports` do.
 
     Args:
-        directory: of the training run.
+        directory: directory of the training run.
         params: bindings on top of its configuration.
         imports: modules of your own whose configurables it may name; they are imported.
         others: further configurables that it may name, such as metrics; the caller calls the first.
@@ -88,7 +89,7 @@ def load(
 
     Args:
         members: model directory and checkpoint of each model; see `ModelDirectory.checkpoint`.
-        settings: of the translator.
+        settings: the translator's settings.
         precision: see `ModelDirectory.new_model`.
 
     Raises:

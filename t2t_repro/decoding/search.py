@@ -68,7 +68,7 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
     """Logs the lines that are not translated whole.
 
     Args:
-        translations: of lines, each the best.
+        translations: the best translation of each line.
         first: the number of the first line; None if they have no numbers.
     """
     cut = [index for index, best in enumerate(translations) if best.truncated]
@@ -287,7 +287,7 @@ class Search(Protocol):
 
         Args:
             model: scores the next id.
-            cache: of the model before step 0, without room. Nested tensors [batch, ...]; rows
+            cache: the model's cache before step 0, without room. Nested tensors [batch, ...]; rows
                 that are done may be removed from them.
             max_target_lengths: [batch] int32, the most ids of a translation, EOS included; at
                 most max_steps.

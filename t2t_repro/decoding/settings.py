@@ -92,7 +92,7 @@ class MarianSearch(BeamSearch):
         beam_size: hypotheses of a sentence, alive and finished.
         length_penalty: alpha in `penalty`; Marian's `normalize`.
         penalty: lp(length, alpha); Marian's is `power_penalty`.
-        word_penalty: in nats, for each id; Marian's `word-penalty`.
+        word_penalty: nats for each id; Marian's `word-penalty`.
     """
 
     length_penalty: Annotated[float, Range(least=0, most=100)] = 0.0
@@ -125,7 +125,7 @@ class Sampling:
         top_k: draws from so many most probable ids; None: from all.
         nucleus: draws from the smallest set of most probable ids that has at least this
             probability (after temperature and top_k); None: from all.
-        seed: of the random numbers.
+        seed: seed of the random numbers.
     """
 
     samples: Annotated[int, Range(least=1, most=1024)] = 1
@@ -176,7 +176,7 @@ def tree_grammar(
     """Makes a `TreeGrammar`: `Translator.grammar = @TreeGrammar`.
 
     Args:
-        subwords: of a treebank.
+        subwords: subword models of a treebank.
         tags: limits the tags of certain words. Each key is a list of tags, and its value the words
             that may have only these, separated by spaces: {"DT": "a the", "IN RB": "about"}. A word
             of several subwords is not limited by it. gin/tag_dictionary.py makes it from a
@@ -193,11 +193,11 @@ def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> proto
     """Makes a `Glossary` of soft terms: --glossary, or `Translator.grammar = @Glossary`.
 
     Args:
-        subwords: of source and target.
-        file: of the terms: lines "source<TAB>target", or CSV with the columns source and target,
+        subwords: subword models of source and target.
+        file: a file of terms: lines "source<TAB>target", or CSV with the columns source and target,
             as Weblate exports it. A source in lower case is found in any case.
-        bonus: in nats, for each subword of a target term whose source is in the sentence. It is a
-            part of scores.
+        bonus: nats for each subword of a target term whose source is in the sentence. It is a part
+            of scores.
     """
     from t2t_repro.decoding.glossary import Glossary
 
@@ -210,8 +210,8 @@ class AlignerSettings:
     """The settings of an `Aligner`.
 
     Attributes:
-        layer: of the decoder, from 1. By default the last but one of four or more layers (Garg et
-            al. 2019), and the last of fewer.
+        layer: number of the decoder layer, from 1. By default the last but one of four or more
+            layers (Garg et al. 2019), and the last of fewer.
     """
 
     layer: Count | None = None
@@ -254,7 +254,7 @@ class TranslatorSettings:
         workers: batches decoded at the same time, fewer if they do not fit in memory; by default
             one a core, or one on a GPU.
         rerank: orders all hypotheses of the search; None keeps the search's order.
-        aligner: of `Translator.align`.
+        aligner: settings of `Translator.align`.
         ensemble: makes one score of several models' log-probabilities, [models, batch, beam,
             vocab]. A search adds the scores up as they are.
         trained_length: the most subwords of a source in training, EOS included; a longer source is

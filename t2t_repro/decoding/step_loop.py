@@ -49,7 +49,7 @@ class StepLoop(ABC):
     `SEGMENT` steps.
 
     Attributes:
-        settings: of the search.
+        settings: the search's settings.
         model: scores the next id. It may be called with rows that are done; its results for them
             are ignored.
         cache, max_target_lengths, max_steps, n_best, constraints: see `Search.search`.

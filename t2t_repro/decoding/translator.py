@@ -50,7 +50,8 @@ class PairScore(NamedTuple):
     Attributes:
         log_probability: log P(target, EOS included | source), in nats, without length penalty.
         subwords: the names of the target's subwords, EOS last; see `SentencePieceModel.labels`.
-        log_probabilities: of every subword, given the source and the previous subwords.
+        log_probabilities: log-probability of every subword, given the source and the previous
+            subwords.
         truncated: whether source or target was cut off.
     """
 
@@ -69,12 +70,12 @@ class Translator:
         models: one Transformer, or several that translate together as an ensemble. The weights
             that they have at a call are used.
         subwords: the subword models of source and target.
-        settings: as gin binds them by default.
-        shortlist: of the ids of each source word; all ids are scored without.
+        settings: by default those that gin binds.
+        shortlist: the target ids of each source word; without it all ids are scored.
 
     Attributes:
         models: the Transformers that translate.
-        beam_size: of the search, the most translations of a line.
+        beam_size: the search's beam size, the most translations of a line.
         max_source_length: as in the settings, but at most the model's learned positions.
         forbidden: the ids that translations must not contain.
         shortlist_file: what `shortlist` was.
@@ -143,7 +144,7 @@ class Translator:
         """The only Transformer.
 
         Raises:
-            UserError: it has several.
+            UserError: the translator has several models.
         """
         if len(self.models) > 1:
             raise UserError(
@@ -233,7 +234,7 @@ class Translator:
             report: as in `translate`.
 
         Raises:
-            ValueError: there are not as many sources as targets.
+            ValueError: the numbers of sources and targets differ.
             UserError: the translator has several models.
         """
         pairs = self._encode_pairs(sources, targets, first)
@@ -274,7 +275,7 @@ class Translator:
             beyond the longest source and translation.
 
         Raises:
-            ValueError: there are not as many sources as targets.
+            ValueError: the numbers of sources and targets differ.
             UserError: the translator has several models.
         """
         pairs = self._encode_pairs(sources, targets, None)
@@ -288,7 +289,7 @@ class Translator:
         """Aligns the words of a pair of sentences.
 
         Raises:
-            UserError: its model does not align words.
+            UserError: the model does not align words.
         """
         if self.codes:
             raise UserError("M2M-100 and NLLB do not align words; expected a bilingual model.")

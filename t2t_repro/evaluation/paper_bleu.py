@@ -41,7 +41,7 @@ def paper_bleu(
         translations: plain text.
         references: likewise; of each sentence, one or several.
         sources: not used.
-        language: of both, for Moses' abbreviations.
+        language: the language of both texts, for Moses' abbreviations.
         split_compounds: whether hyphenated words are split, as T2T did for German.
     """
     words = moses_words(language)

@@ -27,7 +27,7 @@ class Segments:
 
     Attributes:
         metric: computed the score.
-        translations: as the metric got them, e.g. tokenised.
+        translations: the texts that the metric got, e.g. tokenised.
         references: likewise: the first ones of all sentences, then the second, and so on; None
             where a sentence has fewer.
         preprocessing: a suffix of the signature; see `sacrebleu_score`.
@@ -47,11 +47,12 @@ class Score(NamedTuple):
     """A score with the name that says what it is.
 
     Attributes:
-        name: of the metric.
-        value: in percent for all metrics here.
+        name: the metric's name.
+        value: the score, in percent for all metrics here.
         signature: how the score was computed, e.g. sacreBLEU's signature; "" if the name says all.
         higher_is_better: False for TER.
-        segments: for confidence intervals; None of metrics that are not sacreBLEU's.
+        segments: the sentences, for confidence intervals; None for metrics that are not
+            sacreBLEU's.
     """
 
     name: str
@@ -112,7 +113,7 @@ def bleu(translations: Texts, references: References, sources: Texts = (), **opt
     are not used.
 
     Raises:
-        UserError: sacreBLEU lacks what the tokenizer needs.
+        UserError: sacreBLEU lacks a package or a file that the tokenizer needs.
     """
     ours, theirs = aligned(translations, references)
     name = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*theirs))
@@ -191,10 +192,11 @@ def sacrebleu_score(
 
     Args:
         metric: one of sacreBLEU's.
-        name: of the score.
-        translations: as the metric takes them.
+        name: the score's name.
+        translations: the texts that the metric takes.
         references: likewise; of each sentence, one or several.
-        preprocessing: of both texts, for the signature, e.g. "moses:de|compounds:split".
+        preprocessing: names the preprocessing of both texts in the signature, e.g.
+            "moses:de|compounds:split".
     """
     ours, theirs = aligned(translations, references)
     segments = Segments(metric, ours, list(map(list, zip_longest(*theirs))), preprocessing)
@@ -209,7 +211,7 @@ def aligned(translations: Texts, references: References) -> tuple[list[str], lis
     """Returns the translations of a metric, and the references of each.
 
     Raises:
-        UserError: their numbers differ, or there are none.
+        UserError: the numbers of translations and references differ, or there are none.
     """
     ours = texts("translations", translations)
     rows = texts("references", references) if isinstance(references, str) else references
@@ -234,7 +236,7 @@ class EvaluationSettings:
     """The metrics of an experiment.
 
     Attributes:
-        metrics: of translations, references and sources.
+        metrics: functions of translations, references and sources.
     """
 
     metrics: Sequence[Metric] = (bleu, chrf)

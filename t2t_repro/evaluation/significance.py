@@ -24,8 +24,8 @@ class Estimate(NamedTuple):
     """A score with its confidence interval and p-value.
 
     Attributes:
-        score: with the resampling in its signature.
-        mean: of samples of sentences, drawn with replacement; None if not computed.
+        score: the score, with the resampling in its signature.
+        mean: mean score of samples of sentences, drawn with replacement; None if not computed.
         half_width: half of the samples' 95 % interval; None if not computed.
         p_value: probability of a difference from the baseline at least as large by chance; None of
             the baseline, and if not computed.
@@ -41,7 +41,7 @@ class System(NamedTuple):
     """A system and its scores.
 
     Attributes:
-        name: of the system: its file, or model directory.
+        name: the system's file, or model directory.
         translations: one for each sentence.
         perplexity: per subword, of a model on a split of the data.
         estimates: one for each metric, in the same order for all systems.
@@ -62,8 +62,8 @@ def compare(
     """Compares systems with a baseline, by one metric.
 
     Args:
-        scores: of the baseline, then of every system, on the same sentences. Of a single system,
-            its interval is estimated.
+        scores: the scores of the baseline, then of every system, on the same sentences. Of a single
+            system, the interval is estimated.
         test: the significance test; None for the scores alone.
         samples: their number; by default sacreBLEU's: 1,000, for randomisation 10,000.
         with_interval: adds intervals, of 1,000 samples, to randomisation; the bootstrap always has
@@ -100,7 +100,7 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
     It has a row for each system.
 
     Args:
-        systems: with the same metrics.
+        systems: systems with the same metrics.
         has_baseline: whether the first system is the baseline of the p-values.
     """
     metrics = [estimate.score for estimate in systems[-1].estimates]

@@ -82,7 +82,7 @@ class MultiHeadAttention(SameShape):
         d_v: depth of a head's values.
         dropout: rate of dropout on the attention weights; 0 in the paper.
         use_bias: whether the four projections have biases.
-        initialization: of W^Q, W^K and W^V; see `model.dense`.
+        initialization: initial values of W^Q, W^K and W^V; see `model.dense`.
 
     Attributes:
         recorder: a function that gets the attention weights [batch, heads, query_length,
@@ -273,7 +273,7 @@ def recorded_by(layer: MultiHeadAttention | Dense) -> Iterator[list[tf.Tensor]]:
     Weights are recorded of an attention, inputs of a `Dense` layer.
 
     Yields:
-        A list that gets [batch, heads, query_length, key_length], or the inputs, at every call.
+        a list that gets [batch, heads, query_length, key_length], or the inputs, at every call.
     """
     recorded: list[tf.Tensor] = []
     layer.recorder = recorded.append

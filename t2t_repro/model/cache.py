@@ -54,7 +54,7 @@ class Past:
         projection: to heads·(2·d_k + d_v), the layer's W^Q, W^K and W^V; see
             `MultiHeadAttention.joint_projection`.
         position: scalar, of this step.
-        mask: boolean [batch, beam, entries], what a hypothesis may attend to.
+        mask: boolean [batch, beam, entries], the entries that a hypothesis may attend to.
     """
 
     kept: KeysValues
@@ -111,7 +111,7 @@ def write(
         cache: [batch, heads, entries, depth], as is the result.
         new: [batch, heads, beam, depth], all but batch statically known.
         places: [batch·heads], of the position in [batch·heads·positions].
-        entries: of the cache, positions·beam.
+        entries: number of entries of the cache, positions·beam.
     """
     _, heads, beam, depth = new.shape
     rows, new = (tf.reshape(x, [-1, beam * depth]) for x in (cache, new))

@@ -61,7 +61,7 @@ class DecoderLayer(StackedLayer):
             past: the earlier positions, with a mask of their own; the newest is added to it.
 
         Returns:
-            The shape of `x`.
+            the shape of `x`.
         """
 
         def attend_to_target(y: Vectors, training: bool | None) -> Vectors:
@@ -105,10 +105,10 @@ class Decoder(LayerStack):
             source_mask: boolean, broadcastable to [batch, target_length, source_length]; None for
                 all.
             training: whether dropout is active.
-            past: of every layer, the earlier positions; the newest is added to it.
+            past: the earlier positions of every layer; the newest is added to it.
 
         Returns:
-            The shape of `x`, the input of the softmax projection.
+            the shape of `x`, the input of the softmax projection.
         """
         attention_mask = with_implicit_mask(None, x)
         if past is None and self.neighbourhood is None:

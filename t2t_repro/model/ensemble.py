@@ -24,7 +24,7 @@ class Ensemble:
 
     Attributes:
         models: at least one, of any sizes.
-        combine: of several models' log-probabilities makes one score.
+        combine: makes one score of several models' log-probabilities.
         without_pad: whether PAD has no probability in any of them; see `StepDecoder`.
     """
 

@@ -24,7 +24,7 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     Keras knows the name, such as "relu" or "gelu", or a module has registered it.
 
     Raises:
-        UserError: neither knows it.
+        UserError: neither Keras nor a module knows the name.
     """
     try:
         activation = registered_part(name) or keras.activations.get(name)

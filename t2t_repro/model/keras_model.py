@@ -184,7 +184,7 @@ def source_and_target(inputs: Pair) -> tuple[Any, Any]:
     """Returns source and target from the model's argument, or their shapes.
 
     Raises:
-        UserError: there is only one of them.
+        UserError: the argument is not a pair of source and target.
     """
     if isinstance(inputs, dict) and inputs.keys() == {"source", "target"}:
         return inputs["source"], inputs["target"]

@@ -54,7 +54,7 @@ class CrossEntropy:
             labels: [tokens], token ids; PAD is ignored.
 
         Returns:
-            The sums. Gradients flow through `loss` only.
+            the sums. Gradients flow through `loss` only.
         """
         import tensorflow as tf
 
@@ -94,7 +94,7 @@ def smoothed_cross_entropy(
         label_smoothing: ε; q is 1 - ε at y, and ε / (V - 1) elsewhere.
 
     Returns:
-        The cross entropy of every label, and its nll, -log p_y: [...], float32.
+        the cross entropy of every label, and its nll, -log p_y: [...], float32.
     """
     import tensorflow as tf
 
@@ -126,7 +126,7 @@ def summed_cross_entropy(
         label_smoothing: ε.
 
     Returns:
-        The sum, and Σ_t w_t (-log p_y), the nll, which has no gradient; float32 scalars.
+        the sum, and Σ_t w_t (-log p_y), the nll, which has no gradient; float32 scalars.
     """
     import tensorflow as tf
 

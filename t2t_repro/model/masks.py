@@ -51,7 +51,7 @@ def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -
     too.
 
     Args:
-        length: of the sentences.
+        length: positions of the sentences.
         may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
 
     Returns:
@@ -68,7 +68,7 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
 
     Args:
         mask: broadcastable to [batch, query_length, key_length], as is the result; or None.
-        keys: [batch, key_length, width], what is attended to.
+        keys: [batch, key_length, width], the vectors attended to.
     """
     # Keras has no public function that reads it.
     implicit = getattr(keys, "_keras_mask", None)
@@ -91,8 +91,8 @@ def neighbourhood_mask(
     Of the window, it may attend to the positions that may be seen.
 
     Args:
-        length: of the sentences.
-        window: of every position.
+        length: positions of the sentences.
+        window: the window of every position.
         may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
 
     Returns:

@@ -71,12 +71,12 @@ class LayerConfig:
         attention_dropout: rate on the attention weights; 0 in the paper.
         relu_dropout: rate within the feed-forward network; 0 in the paper.
         normalization: "post" (the paper) or "pre" (T2T's later default).
-        activation: of the feed-forward network: Keras's name of it, or your own; the names of
-            activations and norms are checked by `stack.check_names`.
+        activation: the activation of the feed-forward network: Keras's name of it, or your own; the
+            names of activations and norms are checked by `stack.check_names`.
         norm: "LayerNorm" (the paper), "RMSNormalization" (Keras's), or your own.
         norm_epsilon: ε of the norm; your own norm sets its own.
         attention_biases: whether the projections of attention have biases; none in the paper.
-        initialization: of the matrices, "glorot" (T2T) or "fairseq".
+        initialization: initial values of the matrices, "glorot" (T2T) or "fairseq".
         decoder_self_attention: "attention" (the paper), or "ssru" in its place; see `model.ssru`.
     """
 
@@ -156,7 +156,8 @@ class TransformerSettings:
         tied_embeddings: which embeddings are one matrix; see `TiedEmbeddings`.
         source_vocab_size: rows of the source's own embedding, if its vocabulary is different.
         logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
-        num_decoder_layers: of the decoder; `num_layers` by default, as in the paper.
+        num_decoder_layers: number of layers of the decoder; `num_layers` by default, as in the
+            paper.
         first_position: the number of the first position, for sinusoids; imported models count from
             1 or 2.
         start_id: the id with which the decoder begins; PAD, a zero vector, by default.

@@ -27,7 +27,7 @@ def recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) -> tf.Te
     Args:
         factors: f [rows, width] float32, 0 where a sentence begins.
         terms: u, the shape of `factors`, as is the result.
-        length: of the longest sentence, which the formula does not need.
+        length: positions of the longest sentence, which the formula does not need.
     """
     begin = tf.zeros_like(terms[0])
     return tf.scan(lambda c, row: row[0] * c + row[1], (factors, terms), begin)
@@ -71,7 +71,7 @@ class SSRU(SameShape):
             past: the state of every hypothesis; this step's takes its place.
 
         Returns:
-            The shape of `x`.
+            the shape of `x`.
         """
 
         def call_any(vectors: tf.Tensor) -> tf.Tensor:

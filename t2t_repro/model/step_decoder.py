@@ -50,7 +50,7 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
     Args:
         model: the Transformer.
         beam_size: hypotheses of the sentence.
-        source_length: of the sentence.
+        source_length: ids of the source sentence.
         limit: the most ids of its translation.
     """
     config = model.config
@@ -136,7 +136,7 @@ class StepDecoder:
             state: the cache, with room for this position; it must not be used again.
 
         Returns:
-            Logits [batch, beam, vocab], and the cache for the next step.
+            logits [batch, beam, vocab], and the cache for the next step.
         """
         model = self.model
         ids = tf.ensure_shape(ids, [None, self.beam_size])

@@ -46,7 +46,7 @@ class Transformer(SourceTargetModel):
         positional_encoding, max_length, neighbourhood, tied_embeddings, source_vocab_size,
             logits_bias, num_decoder_layers, first_position, start_id, source_eos: see
             `TransformerSettings`.
-        name: of the Keras model.
+        name: the Keras model's name.
         dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
         trainable: whether its weights are.
     """
@@ -199,7 +199,7 @@ class Transformer(SourceTargetModel):
         With a layout of its tokens they are packed without padding; see `kernels.packing`.
 
         Returns:
-            The memory, [batch, source_length, d_model], or packed.
+            the memory, [batch, source_length, d_model], or packed.
         """
         source = self.encoded_ids(source)
         x = self.source_dropout(self.embed_source(source, layout), training=training)
@@ -220,7 +220,7 @@ class Transformer(SourceTargetModel):
             memory: [batch, source_length, d_model], from `encode`.
             source: [batch, source_length], the ids `memory` was made from.
             training: whether dropout is active.
-            layout: of the target's tokens, to pack them without padding.
+            layout: slots of the target's tokens, to pack them without padding.
 
         Returns:
             [batch, target_length, d_model], or packed; position t sees target[:, :t] only.
@@ -243,13 +243,13 @@ class Transformer(SourceTargetModel):
         Args:
             ids: [batch, beam], the last token of each; PAD at position 0.
             position: scalar, the number of tokens of each hypothesis.
-            memory: of every layer, from the decoder's `project_memory`.
+            memory: keys and values of every layer, from the decoder's `project_memory`.
             source_mask: boolean [batch, 1, source_length].
-            past: of every layer, the earlier positions; this one is added.
-            output_layer: of this model, for all ids or some.
+            past: the earlier positions of every layer; this one is added.
+            output_layer: this model's `output_layer`, for all ids or some.
 
         Returns:
-            Logits [batch, beam, vocab].
+            logits [batch, beam, vocab].
         """
         if self.settings.start_id != PAD_ID:
             ids = tf.where(position == 0, self.settings.start_id, ids)
@@ -270,7 +270,7 @@ class Transformer(SourceTargetModel):
             training: whether dropout is active.
 
         Returns:
-            Logits [batch, target_length, vocab]; position t scores target[:, t].
+            logits [batch, target_length, vocab]; position t scores target[:, t].
         """
         source, target = source_and_target(inputs)
         memory = self.encode(source, training=training)
@@ -295,7 +295,7 @@ class Transformer(SourceTargetModel):
                 least one more than its tokens; None for no packing. Both give the same sums.
 
         Returns:
-            The result of `loss`.
+            the result of `loss`.
         """
         of_source = of_target = None
         if capacity is not None:

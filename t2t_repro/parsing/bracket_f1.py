@@ -35,7 +35,7 @@ class BracketCounts(NamedTuple):
         errors: sentences whose parse is not a tree, or has other words.
         skipped: sentences whose parse has no words that count.
         missed: brackets of the references of `errors` and `skipped`.
-        words: of references, including punctuation.
+        words: words of references, including punctuation.
         trees: sentences whose parse is a tree of as many words as the reference.
     """
 

@@ -35,7 +35,7 @@ class TreebankCorpus:
         train: entries to train on.
         dev: entries for model selection.
         test: entries to evaluate on.
-        folder: of relative names.
+        folder: the folder in which relative names are looked up.
     """
 
     splits: tuple[str, ...]

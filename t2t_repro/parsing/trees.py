@@ -78,7 +78,7 @@ class Position:
     """One word of a tree, and the constituents around it.
 
     Attributes:
-        tag: of the word.
+        tag: the word's tag.
         opening: the constituents that begin with the word, outermost first.
         closing: the constituents that end with the word, innermost first.
         inside: the innermost constituent with the word, or None.

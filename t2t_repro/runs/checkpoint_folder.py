@@ -91,7 +91,7 @@ class CheckpointFolder:
         The oldest comes first. All are returned if there are fewer.
 
         Raises:
-            UserError: there are none, or `count` is below 1.
+            UserError: the folder has no checkpoints, or `count` is below 1.
         """
         steps = self.trained()
         self.check_whole(since=steps[-count] if 0 < count <= len(steps) else -1)

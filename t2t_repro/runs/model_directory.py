@@ -102,7 +102,7 @@ class ModelDirectory:
         """Opens the subword models of source and target.
 
         Raises:
-            UserError: they are not those that the model was trained with.
+            UserError: the model was trained with other subwords.
         """
         self._check()
         opened = open_pair(self.path)
@@ -127,7 +127,7 @@ class ModelDirectory:
             its path without the endings of its files.
 
         Raises:
-            UserError: it does not exist, or was copied in part.
+            UserError: the checkpoint does not exist, or was copied in part.
         """
         self._check()
         folders = {"averaged": self.averaged, "best": self.best, "latest": self.checkpoints}
@@ -182,7 +182,7 @@ class ModelDirectory:
         """Builds the Transformer with the weights of a checkpoint.
 
         Raises:
-            UserError: there is no such checkpoint, model.json or the weights do not fit.
+            UserError: the checkpoint does not exist, or model.json or the weights do not fit.
         """
         from t2t_repro.runs.weights import load_weights
 

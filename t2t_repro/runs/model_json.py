@@ -30,7 +30,7 @@ def read_model_json(path: Path) -> dict[str, Any]:
     influence.
 
     Raises:
-        UserError: it does not describe a Transformer.
+        UserError: the file does not describe a Transformer.
     """
     from t2t_repro.model.stack import check_names
 

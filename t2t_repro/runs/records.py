@@ -19,8 +19,8 @@ class Ancestor:
     Attributes:
         model_dir: where its directory lay.
         checkpoint: its name in the directory, e.g. "best/step-2000".
-        weights_sha256: of these weights, see `weights_hash`.
-        carried_rows: of every table with a row for each subword, how many rows came from there.
+        weights_sha256: SHA-256 of these weights, see `weights_hash`.
+        carried_rows: how many rows came from there, of every table with a row for each subword.
         new_rows: how many rows started afresh.
     """
 
@@ -98,6 +98,6 @@ def read_scores(folder: Path) -> dict[str, Any]:
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: it is not JSON.
+        ValueError: a file is not JSON.
     """
     return {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}

@@ -138,11 +138,12 @@ def check_exportable(
     Args:
         model: built.
         engine: the name of the other one.
-        settings: by name, the model's value and the values that the engine supports; by default
+        settings: the model's value and the supported values of each setting, by name; by default
             those of most engines.
 
     Raises:
-        UserError: it does not support a setting, or the model has weights of the user's own layers.
+        UserError: the engine does not support a setting, or the model has weights of the user's own
+            layers.
     """
     own = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
     usual = {

@@ -40,9 +40,9 @@ class SentencePieceTextOps(tf.Module):
 
     Args:
         pieces: the name of every id.
-        marks: of the pieces.
+        marks: the word marks of the pieces.
         model: the file of the SentencePiece model; empty where words are split at blanks.
-        out_type: of the tokenizer's pieces: int32 for ids, or string.
+        out_type: type of the tokenizer's pieces: int32 for ids, or string.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class MarianTextOps(SentencePieceTextOps):
     """Encodes and decodes with one side of a Marian model.
 
     Args:
-        subwords: of that side.
+        subwords: the subwords of that side.
     """
 
     def __init__(self, subwords: "MarianSubwords") -> None:

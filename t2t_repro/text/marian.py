@@ -76,7 +76,7 @@ class MarianFile:
         model: the file of the SentencePiece model; empty where words are split at blanks.
         pieces: the name of every id.
         clean_spaces: whether decoding removes spaces before punctuation.
-        kind: of text.
+        kind: the kind of text.
         languages: default codes of source and target, of which the target's may be ""; none where
             a target does not begin with a code.
     """
@@ -98,7 +98,7 @@ class MarianFile:
         """Reads the file.
 
         Raises:
-            UserError: it was imported with --punctuation, which earlier versions had.
+            UserError: the model was imported with --punctuation, which earlier versions had.
         """
         values = json.loads(path.read_bytes())
         del values["marian"]
@@ -126,8 +126,8 @@ class MarianSubwords(MarkedSubwords):
     Attributes:
         content: the content of the file.
         ids: the id of every piece of text.
-        code_pattern: of the language code at the beginning of a text; of two codes and the rest
-            where a source names languages; None without codes.
+        code_pattern: regular expression of the language code at the beginning of a text, or, where
+            a source names both languages, of two codes and the rest; None without codes.
         first_id: the first one that decoding writes.
         spaced: texts whose spaces decoding removes, one after the other.
     """
@@ -182,7 +182,7 @@ class MarianSubwords(MarkedSubwords):
             lines: sentences; at least one.
 
         Returns:
-            The ids of all lines, one line after the other, EOS at the end of each, [ids], and the
+            the ids of all lines, one line after the other, EOS at the end of each, [ids], and the
             number of ids of each line, [lines].
         """
         encoded = self.encode([line.strip() for line in lines])

@@ -69,7 +69,7 @@ class WordMarks(NamedTuple):
             ids: [length].
 
         Returns:
-            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
+            for each id the number of its word, from 0; `NO_WORD` from the first EOS on.
         """
         numbers = [max(count - 1, 0) for count in accumulate(self.begins(text_ids(ids)))]
         return numbers + [NO_WORD] * (len(ids) - len(numbers))
@@ -114,7 +114,7 @@ class MarkedSubwords(NamedIds, ABC):
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name per id. EOS is shown as <EOS>. PAD, UNK, a byte (<0x41>) and a piece that is
+            one name per id. EOS is shown as <EOS>. PAD, UNK, a byte (<0x41>) and a piece that is
             only the space mark are shown as they are.
         """
         names = [self._pieces[token] for token in ids]
@@ -132,7 +132,7 @@ class MarkedSubwords(NamedIds, ABC):
             ids: [length] ids that `encode` gives for this line, or a prefix of them.
 
         Returns:
-            For each id the number of its word in `line.split()`, from 0; `NO_WORD` from the first
+            for each id the number of its word in `line.split()`, from 0; `NO_WORD` from the first
             EOS on.
         """
         numbers = self.word_marks.numbers
@@ -205,7 +205,7 @@ class SentencePieceModel(MarkedSubwords):
             lines: sentences; at least one.
 
         Returns:
-            The ids of all lines, one line after the other, EOS at the end of each, [ids], and the
+            the ids of all lines, one line after the other, EOS at the end of each, [ids], and the
             number of ids of each line, [lines].
         """
         return self._word_ids.block(map(_words, lines))
@@ -225,7 +225,7 @@ class SentencePieceModel(MarkedSubwords):
                 the vocabulary (embeddings may have more rows) counts as UNK.
 
         Returns:
-            The text, with UNK as " ⁇ " and without bytes that are not UTF-8.
+            the text, with UNK as " ⁇ " and without bytes that are not UTF-8.
         """
         known = [token if 0 <= token < self.size else UNK_ID for token in text_ids(ids)]
         text: str = self._model.decode(known)

@@ -117,7 +117,7 @@ def open_subwords(path: Path) -> SubwordModel:
     The beginning of the file says which kind it is.
 
     Raises:
-        UserError: there is no such file, or it cannot be used.
+        UserError: the file is missing, or cannot be used.
     """
     start = read_start(path, 16)
     if start.startswith(FILE_START):
@@ -144,7 +144,7 @@ def check_subword_files(directory: Path) -> None:
     """Checks that a directory has a shared model, or both sides'.
 
     Raises:
-        UserError: it has neither, or one side's alone.
+        UserError: the directory has no subword model, or one side's alone.
     """
     names = [path.name for path in subword_files(directory)]
     if names not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
@@ -165,7 +165,7 @@ def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int
         existing: they are looked up here.
 
     Returns:
-        For every id of `wanted` the id of the same piece in `existing`, or -1: [ids].
+        for every id of `wanted` the id of the same piece in `existing`, or -1: [ids].
     """
     ids = {piece: number for number, piece in enumerate(existing.pieces()) if piece}
     matches = np.array([ids.get(piece, -1) for piece in wanted.pieces()], dtype=np.int64)

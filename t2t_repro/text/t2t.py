@@ -56,7 +56,7 @@ class T2TSubwords(NamedIds):
         characters: all characters of subwords; others are spelled by their code points.
 
     Raises:
-        UserError: there is no such file, or it is not a vocabulary of this kind.
+        UserError: the file is missing, or is not a vocabulary of this kind.
     """
 
     def __init__(self, model_path: str | Path) -> None:
@@ -89,7 +89,7 @@ class T2TSubwords(NamedIds):
             lines: sentences; at least one.
 
         Returns:
-            The ids of all lines, one line after the other, EOS at the end of each, [ids], and the
+            the ids of all lines, one line after the other, EOS at the end of each, [ids], and the
             number of ids of each line, [lines].
         """
         return self._token_ids.block(tokens_of(visible(line.strip())) for line in lines)
@@ -128,7 +128,7 @@ class T2TSubwords(NamedIds):
                 (embeddings may have more rows) are skipped.
 
         Returns:
-            The text, with U+3013 for a number that is not a character.
+            the text, with U+3013 for a number that is not a character.
         """
         kept = [self._pieces[token] for token in text_ids(ids) if 0 <= token < self.size]
         return text_of([_unescape(token) for token in "".join(kept).split("_") if token])
@@ -142,7 +142,7 @@ class T2TSubwords(NamedIds):
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name per id. EOS is shown as <EOS>, an escape as its character, unless it spans two
+            one name per id. EOS is shown as <EOS>, an escape as its character, unless it spans two
             subwords. A subword that only ends a token is shown as an underscore.
         """
         subwords = [self._pieces[token] for token in ids]
@@ -162,7 +162,7 @@ class T2TSubwords(NamedIds):
             ids: [length] ids that `encode` gives for this line, or a prefix of them.
 
         Returns:
-            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
+            for each id the number of its word, from 0; `NO_WORD` from the first EOS on.
         """
         kept = text_ids(ids)
         texts = [self.decode(kept[: end + 1]) for end in range(len(kept))]

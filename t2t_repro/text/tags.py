@@ -22,7 +22,7 @@ class Tags:
 
     Attributes:
         languages: the tags of target languages, by the codes in them.
-        defaults: of lines without tags; empty if a line need not name both languages.
+        defaults: the tags of lines without any; empty if a line need not name both languages.
     """
 
     def __init__(self, pieces: Sequence[str], defaults: Sequence[str] = ()) -> None:

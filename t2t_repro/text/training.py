@@ -181,7 +181,8 @@ class ExistingSubwords:
         """The existing vocabulary.
 
         Raises:
-            UserError: it is missing or cannot be used, or there are two and no side is given.
+            UserError: the vocabulary is missing or cannot be used, or there are two and no side is
+                given.
         """
         pair = open_pair(Path(expanduser(self.model_dir)))
         if self.side is None and pair.source is not pair.target:
@@ -310,7 +311,7 @@ def _check_symbols(symbols: Sequence[str]) -> None:
     A symbol is recognized everywhere, so a plain word would be recognized inside longer words.
 
     Args:
-        symbols: of a recipe, tags of a mixture among them.
+        symbols: the symbols of a recipe, with the tags of a mixture.
 
     Raises:
         UserError: a symbol cannot be told from other text.

@@ -21,7 +21,7 @@ class _Part(NamedTuple):
     """The dev split, or one corpus of a mixture's.
 
     Attributes:
-        name: of the corpus; "" without a mixture.
+        name: the corpus's name; "" without a mixture.
         lines: the numbers of its sentences among the translated ones.
         in_store: the numbers of its sentences in the token store; None for all.
     """
@@ -40,10 +40,10 @@ class DevEvaluation:
 
     Attributes:
         model: the Transformer.
-        translator: with this model.
+        translator: translates with this model.
         data: its dev split is read.
         workers: those that share the work.
-        settings: what is scored.
+        settings: the settings of the evaluation.
     """
 
     model: Transformer

@@ -42,7 +42,8 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
         the model; None where the run goes on, or starts from nothing.
 
     Raises:
-        UserError: it is not bound, or the run has begun without it.
+        UserError: `train.init_checkpoint` is bound without `train.init_from`, or the run has begun
+            without `train.init_from`.
     """
     init_from = settings.init_from
     if init_from is None:
@@ -68,13 +69,13 @@ class InitialModel:
     The constructor computes nothing with TensorFlow: devices may not be chosen yet.
 
     Args:
-        model_dir: of a training run or an imported model.
+        model_dir: directory of a training run or an imported model.
         checkpoint: see `ModelDirectory.checkpoint`.
 
     Attributes:
         directory: the model directory.
         checkpoint: its name in the directory, e.g. "best/step-2000".
-        subwords: of source and target.
+        subwords: subword models of source and target.
     """
 
     def __init__(self, model_dir: str | Path, checkpoint: str | None = None) -> None:
@@ -91,7 +92,7 @@ class InitialModel:
         """Checks that a model, built or not, can start with these weights.
 
         Raises:
-            UserError: it has other sizes, or ties tables that are not tied in these weights.
+            UserError: the model has other sizes, or ties tables that are not tied in these weights.
         """
         if differing := differing_sizes(self._sizes, model, but=_FREE):
             raise UserError(

@@ -28,8 +28,8 @@ class MicroBatchGradients:
 
     Attributes:
         model: the Transformer.
-        loss: of its vectors.
-        seed: of dropout, which is a function of (seed, step, number of the micro-batch).
+        loss: the loss of its vectors.
+        seed: seed of dropout, which is a function of (seed, step, number of the micro-batch).
         jit_compile: whether XLA compiles the forward and backward pass of a micro-batch.
         updated: the variables to differentiate by.
     """

@@ -52,10 +52,11 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     does not hold their state, so they must not change the learning rate or the weights.
 
     Attributes:
-        directory: of TensorBoard's event files; None where another worker reports.
-        schedule: of the run.
+        directory: folder of TensorBoard's event files; None where another worker reports.
+        schedule: the run's schedule.
         state: where the run goes on.
-        callbacks: with the model, compiled with the run's optimizer if there are any.
+        callbacks: Keras callbacks with the model, compiled with the run's optimizer if there are
+            any.
     """
 
     directory: Path | None
@@ -112,7 +113,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
         Args:
             step: updates so far, this one included.
-            result: of the update.
+            result: the update's result.
             tokens: source and target tokens of its batch together.
             capacity: source and target vectors that were computed, those without a token included.
         """

@@ -52,7 +52,7 @@ def _with_rows(
 
     Args:
         model: the settings.
-        recipes: of the data's subwords, each of which needs a row.
+        recipes: recipes of the data's subwords, each of which needs a row.
         initial_rows: the arguments of an initial model with these subwords; {} without one.
 
     Raises:

@@ -18,7 +18,7 @@ class MovingAverage(tf.Module):
     The second bound lets the first weights fade soon, as in tf.train.ExponentialMovingAverage.
 
     Args:
-        weights: of the model, created in the scope of the current strategy.
+        weights: the model's weights, created in the scope of the current strategy.
         decay: d, see `MovingAverageSettings`; without it, nothing is averaged.
 
     Attributes:

@@ -18,7 +18,7 @@ class CorpusScores(NamedTuple):
     """The dev scores of one corpus of a mixture.
 
     Attributes:
-        name: of the corpus.
+        name: the corpus's name.
         nll: as in `DevScores`.
         score: as in `DevScores`.
     """
@@ -33,7 +33,7 @@ class DevScores(NamedTuple):
 
     Attributes:
         nll: negative log-likelihood per target token with teacher forcing, in nats.
-        score: of the translations, by the experiment's metric.
+        score: the translations' score, by the experiment's metric.
         samples: some translations, as Markdown.
         metric: the metric's name.
         images: for TensorBoard.

@@ -19,8 +19,8 @@ class TrainingSchedule:
         preview_at: after these updates three dev translations are logged, with the dev set's nll.
             Nothing in the run depends on them.
         patience: the run ends after so many dev evaluations without a better one, or None.
-        criterion: of the best dev evaluation, for patience and best/: the best "score", by
-            DevEvaluation.metric, or the lowest "nll".
+        criterion: the measure of the best dev evaluation, for patience and best/: the best "score",
+            by DevEvaluation.metric, or the lowest "nll".
     """
 
     steps: Count = 100_000

@@ -99,7 +99,7 @@ class StepSettings:
     """Settings of the update.
 
     Attributes:
-        loss: of the decoder's vectors; the paper's by default.
+        loss: the loss of the decoder's vectors; the paper's by default.
         micro_batches: how many micro-batches a global batch is cut into, at least; rounded up to a
             multiple of the number of replicas.
         frozen: names of the model's parts that the update does not change; see `updated_weights`.
@@ -144,7 +144,7 @@ class DevEvaluationSettings:
     `TrainingSchedule.evaluate_every` says how often it takes place.
 
     Attributes:
-        metric: of translations, references and sources.
+        metric: a function of translations, references and sources.
         sentences: how many of the first dev sentences are translated, of a mixture those of every
             corpus; all by default.
         images: (model, data) -> a function that draws images for TensorBoard, which is called at
@@ -186,7 +186,7 @@ class TrainSettings:
     """Settings of training as a whole.
 
     Attributes:
-        seed: of initialisation, shuffling and dropout.
+        seed: seed of initialisation, shuffling and dropout.
         precision: "float32" or "mixed_bfloat16".
         optimizer: makes the Keras optimizer.
         deterministic: whether TensorFlow computes every sum in a fixed order (its op determinism),
@@ -227,19 +227,19 @@ class Experiment:
     """The settings of a training run, each bound by gin under its own name.
 
     Attributes:
-        preparation: of the data.
+        preparation: settings of the data preparation.
         model: its sizes.
-        train: of training as a whole.
-        step: of the update.
-        average: of the moving average of the weights.
+        train: settings of training as a whole.
+        step: settings of the update.
+        average: settings of the moving average of the weights.
         schedule: when the run logs, evaluates and ends.
-        batches: of the training set.
-        checkpoints: how often, and how many.
-        evaluation: of the dev set.
-        translator: of the dev evaluation.
-        devices: of a single worker.
-        xla: for the forward and backward pass.
-        scores: of a later evaluation.
+        batches: settings of the training set's batches.
+        checkpoints: how often they are written, and how many are kept.
+        evaluation: settings of the dev evaluation.
+        translator: settings of the translations of the dev evaluation.
+        devices: settings of the devices of a single worker.
+        xla: settings of XLA, for the forward and backward pass.
+        scores: settings of a later evaluation.
     """
 
     preparation: Preparation = field(default_factory=Preparation)

@@ -26,7 +26,7 @@ class StopRequest:
     """Whether the process has been asked to end.
 
     Attributes:
-        number: of the signal that came, or None.
+        number: the number of the signal that came, or None.
     """
 
     def __init__(self) -> None:

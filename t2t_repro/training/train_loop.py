@@ -31,12 +31,12 @@ class TrainLoop:
 
     Attributes:
         step: the update.
-        batches: of the training set.
+        batches: the batches of the training set.
         checkpoints: written here.
-        schedule: of the run.
-        evaluation: of the dev set.
+        schedule: the run's schedule.
+        evaluation: scores the dev set.
         workers: those that train together.
-        log: of the run.
+        log: the run's log.
         stopped_by: the signal that ended `run` before its time, or None.
     """
 

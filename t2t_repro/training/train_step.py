@@ -58,16 +58,16 @@ class TrainStep:
     Attributes:
         model: the Transformer, created in the scope of the current strategy.
         optimizer: created in the same scope; it is built here, for the updated weights.
-        settings: of the update.
-        seed: of dropout, which is a function of (seed, step, number of the micro-batch).
+        settings: settings of the update.
+        seed: seed of dropout, which is a function of (seed, step, number of the micro-batch).
         jit_compile: whether XLA compiles the forward and backward pass.
-        decay: of the moving average of the weights; without it there is none.
+        decay: decay of the moving average of the weights; None for no average.
         strategy: the one in whose scope this was made.
-        micro_batches: of a global batch.
+        micro_batches: number of micro-batches of a global batch.
         micro_batches_per_replica: those that each replica computes, one after the other.
         own_micro_batches: those that the replicas of this process compute.
         micro_batch_gradients: computes the gradients of a micro-batch.
-        average: of the weights, which follows every update.
+        average: the moving average of the weights, which follows every update.
         updated: the variables that an update changes.
         apply: updates the weights, once the gradients are summed.
     """
@@ -179,7 +179,7 @@ class TrainStep:
         not fit in memory. Nothing is updated.
 
         Args:
-            shapes: of the micro-batches.
+            shapes: shapes of the micro-batches.
 
         Raises:
             UserError: a micro-batch does not fit in memory.

@@ -53,7 +53,7 @@ def train(
 
     Args:
         experiment: its settings.
-        configuration: returns what is in effect so far; called again when all is built.
+        configuration: returns the configuration in effect so far; called again when all is built.
         model_dir: see `ModelDirectory`.
         data_dir: see `Preparation`.
 
@@ -117,9 +117,9 @@ class TrainingRun:
 
     Attributes:
         step: the update, with model and optimizer.
-        directory: of the run; only the first of several workers writes into it.
+        directory: the run's model directory; only the first of several workers writes into it.
         workers: those that train together.
-        settings: of the run.
+        settings: the run's settings.
         initial: the model that a new run starts from, if any.
     """
 

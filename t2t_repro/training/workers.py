@@ -46,10 +46,10 @@ class Workers:
 
     Args:
         addresses: host:port of every worker, the chief's first; of one worker none are needed.
-        index: of this process among them.
+        index: the number of this process among them.
 
     Attributes:
-        count: of workers.
+        count: number of workers.
         index: as given.
         is_chief: whether this is the first worker, which alone writes the model directory and
             the log.
@@ -95,7 +95,7 @@ class Workers:
         All workers have to call it alike.
 
         Args:
-            value: of this worker, as JSON can hold it. Lists come back for tuples.
+            value: this worker's value, of types that JSON has. Lists come back for tuples.
         """
         if self.count == 1:
             return [value]
@@ -127,7 +127,8 @@ class Workers:
 
         Args:
             what: names the value in the error.
-            value: of this worker, as JSON can hold it. Of a list, the error shows what differs.
+            value: this worker's value, of types that JSON has. Of a list, the error shows what
+                differs.
             hint: what to do where values differ.
 
         Raises:

@@ -52,7 +52,7 @@ class Corpus(Protocol):
             download_dir: as in `prepare`.
 
         Raises:
-            UserError: its data cannot be used.
+            UserError: the corpus's data cannot be used.
         """
 
 

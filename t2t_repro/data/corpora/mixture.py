@@ -37,7 +37,7 @@ class Part(NamedTuple):
     """A corpus of a mixture, or a single corpus.
 
     Attributes:
-        name: in the mixture; "" for a single corpus.
+        name: its name in the mixture; "" for a single corpus.
         corpus: the corpus.
         tag: symbols in front of its sources.
     """
@@ -75,9 +75,10 @@ class Mixture:
 
     Args:
         corpora: the corpora by name: letters, digits, - and _.
-        tags: of some of them, such as '<2de>', or several, '<2de> <news>'.
-        weights: of all corpora, proportional to their sentences in an epoch; 0 leaves one out.
-        temperature: in place of weights, see the module. Without either, an epoch has every
+        tags: the tags of some corpora, such as '<2de>', or several, '<2de> <news>'.
+        weights: the weights of all corpora, proportional to their sentences in an epoch; 0 leaves
+            one out.
+        temperature: given in place of weights, see the module. Without either, an epoch has every
             sentence once.
         epoch_sentences: sentence pairs of an epoch; by default as many as all corpora have.
     """
@@ -228,7 +229,7 @@ class EpochMixture:
     Args:
         corpora: the sentences of the store that each corpus has, by name.
         counts: number of sentences of each in an epoch.
-        seed: of the run, not negative.
+        seed: seed of the run, not negative.
     """
 
     def __init__(self, corpora: Mapping[str, range], counts: Mapping[str, int], seed: int) -> None:

@@ -115,7 +115,11 @@ class TfdsCorpus:
             yield from zip(sources, targets, strict=True)
 
     def _builder(self) -> Any:
-        """Opens the data set, prepared or not."""
+        """Opens the data set, prepared or not.
+
+        Raises:
+            UserError: TFDS does not have the data set.
+        """
         import tensorflow_datasets as tfds
 
         # TFDS reads the variable only when it is imported.
@@ -129,7 +133,11 @@ class TfdsCorpus:
             ) from error
 
     def _prepared_builder(self) -> Any:
-        """Opens the prepared data set, and checks its languages and splits."""
+        """Opens the prepared data set, and checks its languages and splits.
+
+        Raises:
+            UserError: the data set is not prepared, or lacks a language or a split.
+        """
         builder = self._builder()
         if not builder.is_prepared():
             raise UserError(

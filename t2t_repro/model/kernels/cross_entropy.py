@@ -35,7 +35,7 @@ def summed_cross_entropy(
     vocabulary.
 
     Returns:
-        The sum, and Σ_t w_t (-log p_y), the nll; float32 scalars. The nll has no gradient.
+        the sum, and Σ_t w_t (-log p_y), the nll; float32 scalars. The nll has no gradient.
     """
     low = label_smoothing / (table.shape[0] - 1)
     high = 1.0 - label_smoothing - low

@@ -23,7 +23,7 @@ def best_extensions(
     statically known, and k is at most beam·vocab.
 
     Returns:
-        Log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
+        log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
         Of equal ones the lower index comes first.
     """
     _, beam, vocab = logits.shape

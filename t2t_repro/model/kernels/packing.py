@@ -32,7 +32,7 @@ class Packed(NamedTuple):
 
     Attributes:
         vectors: [1, capacity, width].
-        layout: of the tokens.
+        layout: the slots of the tokens.
     """
 
     vectors: tf.Tensor
