@@ -64,7 +64,7 @@ def _translations(texts: Sequence[str]) -> Iterator[list[Translation]]:
 
 def _read(answer: dict[str, Any]) -> list[Translation]:
     """Returns the translations in a server's answer to a text."""
-    # Models that earlier versions exported do not say what is finished.
+    # Models that earlier versions exported do not say which translations are finished.
     given = map(({"finished": True} | answer).__getitem__, OUTPUTS)
     columns = (value if isinstance(value, list) else repeat(value) for value in given)
     count = min(answer.get("count", 1), FLAGS.n_best)

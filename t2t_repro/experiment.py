@@ -45,8 +45,9 @@ def read(
 ) -> Experiment:
     """Reads the gin file of an experiment, checks it, and builds its settings.
 
-    In this order: see `configure`; `train.sized_by` chooses what the number of training pairs
-    decides; nothing that is needed is missing; constructors refuse what does not fit together.
+    First, `configure` reads the file. Then `train.sized_by` chooses the values that depend on the
+    number of training pairs. Missing bindings are reported next. At last, constructors refuse
+    values that do not fit together.
 
     Args:
         gin_file: its path, or None for bindings alone.

@@ -162,7 +162,7 @@ def _reworded(error: flags.Error, argv: Sequence[str]) -> str:
         return f"{missing[1]} is missing"
     twice = r"flag (--\w+)=(.*): already defined as (.*)"
     message = re.sub(twice, r"\1 is given as \3 and as \2, expected once", message)
-    # absl has a blank behind what it proposes.
+    # absl writes a space after its suggestions.
     return message.replace(" ?", "?")
 
 

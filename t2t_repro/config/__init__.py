@@ -1,1 +1,1 @@
-"""gin's language: what a text binds, and whether a run can use it."""
+"""gin's language: the bindings of a text, and whether a run can use them."""

@@ -36,7 +36,7 @@ def check_values(bound: Mapping[str, Any]) -> None:
 def check_read(
     own: Collection[str], bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]
 ) -> None:
-    """Checks that something reads what the user binds.
+    """Checks that something reads each of the user's bindings.
 
     Args:
         own: names of the user's bindings.
@@ -63,7 +63,7 @@ def check_read(
 
 
 def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> None:
-    """Checks that a run finds what it needs (see `check_read`).
+    """Checks that the parameters a run needs are bound (see `check_read`).
 
     Raises:
         UserError: a parameter without a default is not bound.

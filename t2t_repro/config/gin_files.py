@@ -33,8 +33,8 @@ def configure(
     """Gives a gin file and further bindings to gin.
 
     Any earlier configuration is replaced. Names are checked first, then literal values, then
-    whether every binding of the file itself and of `params` is used. What an included file binds
-    need not be: an experiment may replace what it is for.
+    whether every binding of the file itself and of `params` is used. Bindings of an included file
+    need not be used: an experiment may replace their configurable.
 
     Args:
         gin_file: path of the file, or None for bindings alone.

@@ -28,7 +28,7 @@ MOVED = {
     "SubwordDropout": "bpe_dropout",
     "attention_images": "attention_images",
 }
-"""Modules beside gin files with what was once the package's: older gin files import none."""
+"""Modules beside gin files with configurables that were once the package's."""
 
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
 # Python's own error has an address in memory, and no line number.

@@ -122,7 +122,7 @@ def check_value(name: str, value: Any, hint: Any) -> None:
     """Checks that a value is as an annotation says.
 
     Args:
-        name: what an error calls the value, such as "Cleaning.max_words".
+        name: the value's name in errors, such as "Cleaning.max_words".
         value: the value of a binding, a call or a file.
         hint: such as `Count`.
 
@@ -147,7 +147,7 @@ def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):
-        # An annotation may name what is imported for a type checker alone.
+        # An annotation may have a name that is imported for type checkers alone.
         return {k: v for k, v in inspect.get_annotations(function).items() if type(v) is not str}
 
 
@@ -211,7 +211,7 @@ def texts(name: str, values: object) -> list[str]:
     """Returns the texts of any iterable.
 
     Args:
-        name: what errors call the texts.
+        name: their name in errors.
         values: such as a list or a generator; one text is not a list of its letters.
 
     Raises:

@@ -263,7 +263,7 @@ class CleanText:
             yield source, target
 
     def write(self, blocks: Iterable[Sequence[Pair]]) -> None:
-        """Writes all pairs over what an interrupted run left."""
+        """Writes all pairs over those of an interrupted run."""
         with self._opened("w", **_TEXT) as files:
             for pairs in blocks:
                 for side, file in enumerate(files):

@@ -1,4 +1,4 @@
-"""Addresses, placeholders, tags, paths and options: what a translation keeps as it is."""
+"""Addresses, placeholders, tags, paths and options, which a translation keeps as they are."""
 
 import re
 
@@ -67,10 +67,10 @@ _HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z\d(]|\(\)|
 
 
 def masked(text: str, filler: str = "X") -> str:
-    """Replaces each character of what is kept."""
+    """Replaces each character of kept parts."""
     return KEPT.sub(lambda found: filler * len(found[0]), text) if _HINT.search(text) else text
 
 
 def kept(text: str) -> list[str]:
-    """Returns what a translation of a text keeps as it is, sorted."""
+    """Returns the parts that a translation of a text keeps, sorted."""
     return sorted(KEPT.findall(text)) if _HINT.search(text) else []

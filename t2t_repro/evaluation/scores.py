@@ -44,7 +44,7 @@ class Segments:
 
 
 class Score(NamedTuple):
-    """A score with the name that says what it is.
+    """A score with the name of its metric.
 
     Attributes:
         name: the metric's name.

@@ -3,7 +3,7 @@
 A cache is [batch, heads, entries, depth]. Each step the hypotheses of a beam write `beam` entries,
 which are never moved. When hypotheses are reordered, only the record of their `ancestors` changes,
 and a mask shows each hypothesis the entries of its own line. Other toolkits copy the cache into the
-new order, which costs several times what a step's attention reads.
+new order, which costs several times the reads of a step's attention.
 """
 
 from dataclasses import dataclass

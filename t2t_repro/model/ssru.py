@@ -79,7 +79,7 @@ class SSRU(SameShape):
                 tf.cast(layer(vectors, training=training), tf.float32)
                 for layer in (self.value_projection, self.forget_projection)
             )
-            # 1 - f would round away what a gate near 1 lets in.
+            # For a gate near 1, 1 - f would be rounded to 0.
             factors, terms = tf.sigmoid(gates), tf.sigmoid(-gates) * values
             if past is None:
                 is_first, length = first_rows(x)

@@ -95,7 +95,7 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
 def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     """Checks that a checkpoint has exactly the weights of a model.
 
-    TensorFlow would leave out, without an error, what the model does not have: weights of other
+    TensorFlow would leave out, without an error, weights that the model does not have: of other
     layers, or of a layer whose source was edited.
 
     Raises:

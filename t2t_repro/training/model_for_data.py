@@ -1,4 +1,4 @@
-"""Fits the model's rows and positions to the data, which decide what the gin file leaves open."""
+"""Fits the model's rows and positions to the data, unless the gin file binds them."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -299,10 +299,7 @@ def _signals_during_a_long_call() -> Iterator[None]:
 
 
 def _without(value: Any, other: Any) -> str:
-    """Writes a value as JSON, without what the other has.
-
-    Of a list, the first items that the other lacks are written.
-    """
+    """Writes a value as JSON; of a list, only items that the other lacks."""
     if isinstance(value, list):
         value = [item for item in value if item not in other][:_MOST_ITEMS]
     return json.dumps(value)

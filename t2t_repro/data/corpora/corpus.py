@@ -35,7 +35,7 @@ class Corpus(Protocol):
         """
 
     def prepare(self, download_dir: Path) -> None:
-        """Fetches missing data, and checks what is cheap to check.
+        """Fetches missing data, and makes cheap checks.
 
         Args:
             download_dir: folder for downloads, which may not exist yet.

@@ -36,7 +36,7 @@ def has_gpu() -> bool:
 
 @contextmanager
 def compiled(by_xla: bool) -> Iterator[None]:
-    """States whether XLA compiles what is traced within."""
+    """States whether XLA compiles the graph that is traced within."""
     token = _compiled.set(by_xla)
     try:
         yield
