@@ -66,10 +66,7 @@ def _register() -> None:
 
 
 class _KerasFinder:
-    """Calls `_register` after Keras's import.
-
-    Keras asks no package what it registers.
-    """
+    """Calls `_register` after Keras's import, since Keras asks no package what it registers."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

@@ -32,9 +32,10 @@ def main() -> None:
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()
     model = str(Path(FLAGS.model_dir) / checkpoint)
     files = {PAGE: as_html(maps, model, source, target, origin).encode()}
-    for attention in maps if FLAGS.pictures else ():
-        for layer in range(len(attention.weights)):
-            files[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)
+    if FLAGS.pictures:
+        for attention in maps:
+            for layer in range(len(attention.weights)):
+                files[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)
     output = Path(FLAGS.output)
     for name, content in files.items():
         write_whole(output / name, content)

@@ -48,10 +48,7 @@ def _translated(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _translations(texts: Sequence[str]) -> Iterator[list[Translation]]:
-    """Yields the translations of each text.
-
-    Several requests are made at a time.
-    """
+    """Yields the translations of each text; several requests are made at a time."""
     size = FLAGS.batch_size
     batches = [texts[first : first + size] for first in range(0, len(texts), size)]
     with ThreadPoolExecutor(FLAGS.concurrency) as pool:

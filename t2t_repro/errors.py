@@ -34,20 +34,14 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Escapes the controls of a terminal, except newlines and tabs.
-
-    Controls are written as Python's repr does.
-    """
+    """Escapes the controls of a terminal, as Python's repr does; keeps newlines and tabs."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def storage_error(error: OSError) -> str | None:
-    """Returns the reason of an error of the disk or its permissions.
-
-    None for other errors.
-    """
+    """Returns the reason if it is the disk or its permissions, else None."""
     # From the text: gin's copy of an error has lost its number.
     matched = re.match(r"\[Errno (\d+)\] (.*)", str(error))
     return matched[2] if matched and int(matched[1]) in STORAGE_ERRORS else None

@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def _check_flags() -> None:
-    """Checks that the flags name something to score and its references.
+    """Checks that the flags name something to score, and what it is compared with.
 
     Raises:
         UserError: a flag is missing, or excludes another one.
@@ -87,7 +87,7 @@ def _check_flags() -> None:
 
 
 def _read_references() -> Sequence[str | tuple[str, ...]]:
-    """Returns --reference: a text, or several texts, for each sentence.
+    """Reads --reference: of each sentence its text, or the texts of several files or columns.
 
     Raises:
         UserError: lines of a file differ in their number of columns, or files in their number of
@@ -144,13 +144,14 @@ def _print(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
     test = FLAGS.significance if FLAGS.baseline or FLAGS.confidence else None
     estimates: list[Sequence[significance.Estimate]] = []
-    for group in [scores] if FLAGS.baseline else [[of_system] for of_system in scores]:
+    groups = [scores] if FLAGS.baseline else [[system_scores] for system_scores in scores]
+    for group in groups:
         by_metric = [
-            significance.compare(of_metric, test, FLAGS.samples, FLAGS.confidence)
-            for of_metric in zip(*group, strict=True)
+            significance.compare(metric_scores, test, FLAGS.samples, FLAGS.confidence)
+            for metric_scores in zip(*group, strict=True)
         ]
         estimates += zip(*by_metric, strict=True)
-    table = [one._replace(estimates=found) for one, found in zip(systems, estimates, strict=True)]
+    table = [system._replace(estimates=row) for system, row in zip(systems, estimates, strict=True)]
     if FLAGS.format == "json":
         lines = significance.as_json(table, bool(FLAGS.baseline))
     else:

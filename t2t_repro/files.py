@@ -68,8 +68,9 @@ def naming(path: Path | str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        is_named = isinstance(error, UserError) or getattr(error, "filename", None)
-        for number in () if is_named else STORAGE_ERRORS:
+        if isinstance(error, UserError) or getattr(error, "filename", None):
+            raise
+        for number in STORAGE_ERRORS:
             if (reason := os.strerror(number)) in str(error):
                 raise OSError(number, reason, str(path)) from error
         raise

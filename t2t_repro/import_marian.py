@@ -106,10 +106,7 @@ def _find_model() -> tuple[Path, str, str | None]:
 
 
 def define_model(meaning: str) -> None:
-    """Defines the flags of `import_model`.
-
-    `meaning` is the help of --model.
-    """
+    """Defines the flags of `import_model`; `meaning` is that of --model."""
     flags.DEFINE_string("model", None, meaning, required=True)
     define_path("model_dir", "The directory to make.", is_required=True)
     flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")

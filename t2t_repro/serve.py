@@ -70,9 +70,7 @@ def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
 
 
 def _check_port() -> None:
-    """Opens the port for a moment, before models are loaded.
-
-    Loading them takes minutes.
+    """Opens the port for a moment, before the minutes in which models are loaded.
 
     Raises:
         UserError: the port is taken, or the host is not an address of this machine.

@@ -87,13 +87,13 @@ def _translate_file(path: Path) -> None:
     codec = "utf-8" if fill in (xml.fill, fill_html) else encoding
 
     def work(block: Block, report: Report) -> Outputs:
-        own = block.texts["input"]
-        texts = [f"{FLAGS.tag} {text}" if FLAGS.tag else text for text in map(without_key, own)]
-        found = translate_split(engine, texts, FLAGS.source_language, report)
-        return {"output": [*map(sound_text, own, found, repeat(codec))]}
+        inputs = block.texts["input"]
+        texts = [f"{FLAGS.tag} {text}" if FLAGS.tag else text for text in map(without_key, inputs)]
+        translations = translate_split(engine, texts, FLAGS.source_language, report)
+        return {"output": [*map(sound_text, inputs, translations, repeat(codec))]}
 
-    def write(found: Iterable[str], output: str | None) -> None:
-        edits = [*fill(path, content, dict(zip(lines, found, strict=True)).__getitem__)]
+    def write(translations: Iterable[str], output: str | None) -> None:
+        edits = [*fill(path, content, dict(zip(lines, translations, strict=True)).__getitem__)]
         new = filled(content, chain(*edits)).encode(encoding, "xmlcharrefreplace")
         write_whole(Path(FLAGS.output), new)
         left = edits.count([])
@@ -121,16 +121,16 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
     if (language := shared.split_language()) is not None:
-        found = [[line] for line in translate_split(engine, sources, language, report)]
-        log_cut([line for (line,) in found], block.first)
+        nbest = [[line] for line in translate_split(engine, sources, language, report)]
+        log_cut([line for (line,) in nbest], block.first)
     else:
         prefixes = block.texts.get("prefix")
-        found = engine.translate(sources, FLAGS.n_best, prefixes, first=block.first, report=report)
-    by_line = map(text_lines.written, count(block.first), found, repeat(FLAGS.scores))
+        nbest = engine.translate(sources, FLAGS.n_best, prefixes, first=block.first, report=report)
+    by_line = map(text_lines.written, count(block.first), nbest, repeat(FLAGS.scores))
     lines = [*chain.from_iterable(by_line)]
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
-    pairs = [(line, one.text) for line, best in zip(sources, found, strict=True) for one in best]
+    pairs = [(line, one.text) for line, best in zip(sources, nbest, strict=True) for one in best]
     return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
 
 

@@ -100,13 +100,14 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
     with ExitStack() as stack:
         recorded = [[stack.enter_context(recorded_by(layer)) for layer in kind] for kind in kinds]
         model.decode(target, model.encode(source), source)
+    # The model was called once: each list has one entry.
     return AttentionWeights(
         *(np.array([tf.cast(weights, tf.float32) for (weights,) in kind]) for kind in recorded)
     )
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
-    """Encodes a sentence as for translation.
+    """Encodes a sentence as for translation; a UserError says that it is too long for a map.
 
     Raises:
         UserError: the sentence is too long for a map.

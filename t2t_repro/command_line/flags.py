@@ -123,8 +123,8 @@ def is_litert() -> bool:
             directory.
     """
     if FLAGS.litert:
-        of_directory = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
-        check_alone("litert", *of_directory, "prefix", "alignments", "glossary")
+        loading_flags = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
+        check_alone("litert", *loading_flags, "prefix", "alignments", "glossary")
         require_installed("ai_edge_litert", extra="litert")
     elif not FLAGS.model_dir:
         raise UserError("--model_dir is missing: see --help.")
@@ -134,7 +134,8 @@ def is_litert() -> bool:
 def find_checkpoint(model_dir: str | None = None) -> str:
     """Finds the checkpoint of --checkpoint and logs it.
 
-    Call it once: a running trainer may write a newer checkpoint between two calls.
+    Warns if it is an average that is older than the newest checkpoint. Call it once: a running
+    trainer may write a newer checkpoint between two calls.
 
     Args:
         model_dir: by default --model_dir.

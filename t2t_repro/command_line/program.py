@@ -121,10 +121,7 @@ def import_tensorflow() -> None:
 
 
 class AboveBars(io.TextIOBase):
-    """Standard error for the log, above progress bars.
-
-    Its lines are `printable`.
-    """
+    """Standard error for the log: its lines stand above progress bars, and are `printable`."""
 
     def write(self, text: str) -> int:
         """Writes text that ends a line."""
@@ -156,6 +153,7 @@ def _reworded(error: flags.Error, argv: Sequence[str]) -> str:
     message = " ".join(str(error).split())
     if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
         # absl looks for missing flags before it says what else was given.
+        # Arguments without dashes, except the values of flags.
         valued = {f"--{name}" for name in flags.FLAGS if not flags.FLAGS[name].boolean}
         words = (word for flag, word in pairwise(argv) if flag not in valued)
         _check_stray([word for word in words if not word.startswith("-")])

@@ -110,18 +110,12 @@ def check_output(flag: str = "output") -> None:
 
 
 def _identity(path: str) -> object:
-    """Returns an equal value for two names of one file, e.g. links.
-
-    The file need not exist.
-    """
+    """Returns the same for two names of one file, also by links; a file may be new."""
     return os.stat(path)[1:3] if os.path.exists(path) else os.path.realpath(path)
 
 
 def one_line(text: str) -> str:
-    r"""Returns a translation as one line.
-
-    A model can write "\n" if it has such a subword.
-    """
+    r"""Returns a translation as one line; a model can write "\n" if it has such a subword."""
     return text.replace("\n", " ")
 
 

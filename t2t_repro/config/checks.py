@@ -97,24 +97,23 @@ def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> s
 
 def _defaults(name: str, bound: Collection[str]) -> Iterator[Reference]:
     """Yields references to the configurables that are defaults of unbound parameters."""
-    owner = registered(name)
-    for parameter in parameters_of(owner).values() if owner else ():
+    if not (owner := registered(name)):
+        return
+    for parameter in parameters_of(owner).values():
         default = parameter.default
         if f"{name}.{parameter.name}" in bound:
             continue
         for item in default if isinstance(default, tuple) else [default]:
             if inspect.isfunction(item) and registered(item):
                 yield Reference(f"@{values.name_of_configurable(item)}")
-    for field in dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ():
-        if f"{name}.{field.name}" not in bound:
-            yield from _called(field.default_factory)
+    if dataclasses.is_dataclass(owner):
+        for field in dataclasses.fields(owner):
+            if f"{name}.{field.name}" not in bound:
+                yield from _called(field.default_factory)
 
 
 def _called(owner: Any) -> Iterator[Reference]:
-    """Yields the call of a configurable.
-
-    Of a plain dataclass, it yields the calls that its defaults make.
-    """
+    """Yields the call of a configurable; of a plain dataclass, those that its defaults make."""
     if registered(owner):
         yield Reference(f"@{values.name_of_configurable(owner)}()")
     elif dataclasses.is_dataclass(owner):
@@ -124,8 +123,9 @@ def _called(owner: Any) -> Iterator[Reference]:
 
 def _required(reference: Reference) -> Iterator[str]:
     """Yields the parameters without a default that gin has to bind."""
-    owner = registered(reference.name)
-    for name, parameter in parameters_of(owner).items() if owner else ():
+    if not (owner := registered(reference.name)):
+        return
+    for name, parameter in parameters_of(owner).items():
         # A function that is passed on uncalled gets the rest from its caller.
         is_called = reference.endswith("()") and parameter.default is parameter.empty
         if parameter.default is gin.REQUIRED or is_called:
@@ -134,11 +134,11 @@ def _required(reference: Reference) -> Iterator[str]:
 
 def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Returns a function's or constructor's parameters that can be given by name."""
-    # Of a class with a __new__, `inspect.signature` would show the parameters of that.
+    # `inspect.signature` of a class with a __new__ would show the parameters of __new__.
     parameters = [*inspect.signature(values.constructor_of(owner)).parameters.values()]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    own = parameters[1:] if inspect.isclass(owner) else parameters
-    return {parameter.name: parameter for parameter in own if parameter.kind in named}
+    without_self = parameters[1:] if inspect.isclass(owner) else parameters
+    return {parameter.name: parameter for parameter in without_self if parameter.kind in named}
 
 
 def registered(owner: Any) -> Callable[..., Any] | None:

@@ -137,10 +137,7 @@ def _find_configurable(name: str, place: str) -> Callable[..., Any]:
 
 
 def value_of(owner: str, name: str) -> Any:
-    """Returns the bound value of one parameter, or None.
-
-    Nothing else is built.
-    """
+    """Returns the value that one parameter is bound to, or None; builds nothing else."""
     # A copy resolves a macro or a reference.
     return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
@@ -249,6 +246,7 @@ def _import(name: str, place: str) -> None:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
+        # A module that the imported one needs is missing: its traceback says more.
         if not f"{name}.".startswith(f"{error.name}."):
             raise
         places = "beside the gin file, in the working directory, or in a folder of PYTHONPATH"

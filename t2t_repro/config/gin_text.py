@@ -60,10 +60,7 @@ class Reference(str):
 
     @property
     def scope(self) -> str:
-        """The scopes of the call, such as "a/b/".
-
-        A macro's scope is the macro itself.
-        """
+        """The scopes in which it is called, such as "a/b/"; a macro is one."""
         name = self.strip("@%()")
         return f"{name}/" if self.is_macro else name.removesuffix(name.split("/")[-1])
 
@@ -114,10 +111,7 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
 
 
 def name_of(binding: BindingStatement) -> str:
-    """Returns today's name of a parameter or macro.
-
-    The name has its scope, and no modules.
-    """
+    """Returns today's name of a parameter, or of a macro, with its scope and without modules."""
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
     parameter = f".{binding.arg_name}" if binding.arg_name else ""
@@ -125,10 +119,7 @@ def name_of(binding: BindingStatement) -> str:
 
 
 def owner_of(name: str) -> str:
-    """Returns the configurable that a parameter belongs to.
-
-    A macro belongs to itself.
-    """
+    """Returns the configurable that a parameter belongs to; a macro is its own."""
     return name.split("/")[-1].split(".")[0]
 
 

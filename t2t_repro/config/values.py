@@ -152,10 +152,7 @@ def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Returns whether an annotation permits a value.
-
-    True if that is not known.
-    """
+    """Returns whether a value can be what an annotation says; True where that is not known."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         limits = [part for part in parts[1:] if isinstance(part, Range)]
@@ -228,9 +225,6 @@ def texts(name: str, values: object) -> list[str]:
 
 
 def short(value: object) -> str:
-    """Returns a value as Python writes it.
-
-    The middle of a long one is left out.
-    """
+    """Returns a value as it is written in Python, without the middle of a long one."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"

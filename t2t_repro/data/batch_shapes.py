@@ -49,10 +49,7 @@ class EpochStores(Protocol):
     expected_lengths: tuple[NDArray[np.integer], NDArray[np.integer]]
 
     def __call__(self, epoch: int) -> TokenStore:
-        """Returns the store of an epoch.
-
-        Its sentence i is the i-th of the epoch's sentences.
-        """
+        """Returns the store of an epoch; sentence i is the i-th of the epoch's sentences."""
 
     def close(self) -> None:
         """Ends background work."""
@@ -119,10 +116,7 @@ class BatchShape(NamedTuple):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """The numbers of packed source and target vectors.
-
-        They are larger than the numbers of tokens: one vector is for padding.
-        """
+        """Numbers of packed source and target vectors: more than tokens, one is for padding."""
         source, target = self.tokens
         return _capacity(source + 1), _capacity(target + 1)
 
@@ -142,7 +136,7 @@ def choose_shapes(
     Args:
         source_lengths: [sentences] ids of every source sentence, EOS included.
         target_lengths: [sentences] likewise.
-        tokens_per_micro_batch: the most, of the source sides and of the target sides.
+        tokens_per_micro_batch: most tokens of the source sides, and of the target sides.
         max_shapes: most shapes; sentences of similar length need fewer.
 
     Returns:
@@ -159,9 +153,9 @@ def choose_shapes(
             f"{max(longest)}: raise Batches.tokens_per_batch, or lower TrainStep.micro_batches or "
             "prepare.max_length."
         )
-    lengths = np.minimum(
-        _choose_lengths(np.maximum(*sides), max_shapes)[:, None], [_round_up(n) for n in longest]
-    )
+    # [shapes, 2]: no side is longer than its own longest sentence.
+    rounded = [_round_up(length) for length in longest]
+    lengths = np.minimum(_choose_lengths(np.maximum(*sides), max_shapes)[:, None], rounded)
     shape_of = assign_shapes(lengths, *sides)
     tokens = min(tokens_per_micro_batch, max(int(side.sum()) for side in sides))
     return tuple(
@@ -171,10 +165,7 @@ def choose_shapes(
 
 
 def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Chooses at most `count` multiples of 8 in geometric progression.
-
-    The last one covers all lengths.
-    """
+    """Chooses at most `count` multiples of 8 in geometric progression; the last covers all."""
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
@@ -215,10 +206,7 @@ def assign_shapes(
         target: [sentences] likewise.
     """
     # By a table, since there are far fewer lengths than sentences.
-    first = [
-        np.searchsorted(of_side, np.arange(of_side[-1] + 1)).astype(np.int8)
-        for of_side in lengths.T
-    ]
+    first = [np.searchsorted(side, np.arange(side[-1] + 1)).astype(np.int8) for side in lengths.T]
     return np.maximum(first[0][source], first[1][target])
 
 
@@ -232,7 +220,7 @@ def capacity_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
         target: [micro_batches, rows, target_length] likewise.
     """
     counts = [np.count_nonzero(np.not_equal(ids, PAD_ID), axis=(1, 2)) for ids in (source, target)]
-    return np.array([1 + of_side.max(initial=0) for of_side in counts], np.int32)
+    return np.array([1 + side.max(initial=0) for side in counts], np.int32)
 
 
 def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[np.int64]]:
@@ -256,11 +244,7 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
 
 
 def _capacity(vectors: int) -> int:
-    """Rounds up a number of vectors.
-
-    A small number becomes a multiple of 8; a large one, a multiple of the largest power of 2 below
-    its root.
-    """
+    """Rounds up: few to a multiple of 8, many to one of the largest power of 2 below their root."""
     if vectors < _MANY:
         return _round_up(vectors)
     return _round_up(vectors, 2 ** ((vectors.bit_length() - 1) // 2))

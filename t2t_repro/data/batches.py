@@ -80,6 +80,7 @@ class EpochReport(CorpusReport):
         return (self.source_tokens + self.target_tokens) / self.capacity
 
     def __str__(self) -> str:
+        """Returns one line: "4,508,785 sentence pairs in 5,210 batches of 6 shapes: ..."."""
         return (
             f"{self.sentences:,} sentence pairs in {self.batches:,} batches of {self.shapes} "
             f"shapes: {self.real_share:.1%} real tokens, on average "
@@ -209,18 +210,18 @@ class Batches:
             a data set of `Batch`.
         """
         planned = self._plan_epoch(epoch)
-        own = range(self.micro_batches) if own_micro_batches is None else own_micro_batches
+        chosen = range(self.micro_batches) if own_micro_batches is None else own_micro_batches
 
         # TensorFlow keeps a `numpy_function`, and all that it refers to, until the process ends.
         # So it refers to the epoch weakly, and the data set alone keeps the epoch.
-        of_data_set = weakref.ref(planned)
-        empty = (*[np.zeros((len(own), 1, 1), np.int32)] * 2, np.zeros(2, np.int32))
+        planned_reference = weakref.ref(planned)
+        empty = (*[np.zeros((len(chosen), 1, 1), np.int32)] * 2, np.zeros(2, np.int32))
 
         def assemble(batch: NDArray) -> tuple[NDArray, ...]:
             """Returns the arrays of a batch, by its number."""
-            if (planned := of_data_set()) is None:
+            if (planned := planned_reference()) is None:
                 return empty  # Read ahead for a data set that was deleted.
-            micro_batches = planned.plan.micro_batches(int(batch))[own.start : own.stop]
+            micro_batches = planned.plan.micro_batches(int(batch))[chosen.start : chosen.stop]
             shape = self.shapes[planned.plan.shape_of_batch[batch]]
             return self._assemble(planned.store, micro_batches, shape)
 
@@ -228,7 +229,7 @@ class Batches:
             """Returns a batch, by its number."""
             source, target, capacity = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
             for tensor in (source, target):
-                tensor.set_shape([len(own), None, None])
+                tensor.set_shape([len(chosen), None, None])
             capacity.set_shape([2])
             return Batch(source, target, capacity)
 

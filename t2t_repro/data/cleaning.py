@@ -63,16 +63,10 @@ class Cleaning:
 
 
 class CleaningReport(Counter[str]):
-    """Counts of kept, dropped and added pairs.
-
-    The keys are "kept", each of `REASONS` for dropped pairs, and each of `ADDED`.
-    """
+    """Counts of pairs: "kept", dropped for each of `REASONS`, and added for each of `ADDED`."""
 
     def clean_pairs(self) -> int:
-        """Returns the number of pairs that `Cleaning` kept.
-
-        Pairs that were added do not count.
-        """
+        """Returns the number of pairs that `Cleaning` kept, those that were added apart."""
         return self["kept"] + self[REASONS[-1]] - sum(self[kind] for kind in ADDED)
 
     def describe(self) -> str:
@@ -82,10 +76,7 @@ class CleaningReport(Counter[str]):
 
 
 class Variants(Protocol):
-    """Adds variants of training pairs.
-
-    It is a dataclass; the prepared data record its fields.
-    """
+    """Adds variants of training pairs; a dataclass, whose fields the prepared data record."""
 
     def extend(self, pairs: Iterable[Pair], first: int) -> tuple[list[Pair], CleaningReport]:
         """Inserts each variant after its pair.
@@ -191,10 +182,7 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
 
 
 def _is_invisible(side: str) -> bool:
-    """Returns whether a side has only invisible characters.
-
-    Subwords drop them, or take them for a space.
-    """
+    """Returns whether a side has only characters that subwords drop or take for a space."""
     return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd▁" for c in side)
 
 
@@ -209,10 +197,7 @@ class SeenHashes:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Adds hashes, and returns whether each is new, [hashes].
-
-        Of equal ones, the first is new.
-        """
+        """Adds hashes; returns whether each is new, [hashes]. Of equal ones, the first is new."""
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:

@@ -48,10 +48,7 @@ class EpochPlan:
         return self.order[self.cuts[batch, 0] : self.cuts[batch, -1]]
 
     def micro_batches(self, batch: int) -> list[NDArray[np.int64]]:
-        """Returns the sentence indices of every micro-batch of a batch.
-
-        A micro-batch may have none.
-        """
+        """Returns the sentence indices of every micro-batch of a batch; one may have none."""
         return [self.order[start:stop] for start, stop in itertools.pairwise(self.cuts[batch])]
 
 
@@ -122,10 +119,7 @@ class _Cutter:
         self._sentences = len(source)
 
     def share(self, start: int, shape: BatchShape) -> float:
-        """Returns the share of a micro-batch to fill.
-
-        The last batches are less full.
-        """
+        """Returns the share of a micro-batch to fill; the last batches are less full."""
         sides = zip(self._before, shape.tokens, strict=True)
         filled = [(self._sentences - start) / shape.rows]
         filled += [int(before[-1] - before[start]) / tokens for before, tokens in sides]
@@ -161,7 +155,7 @@ class _Cutter:
         rows = min(math.ceil(share * shape.rows), self._sentences - start)
         taken = rows
         for before, tokens in zip(self._before, shape.tokens, strict=True):
-            of_rows = before[start : start + rows + 1] - before[start]
-            taken = min(taken, int(np.searchsorted(of_rows, int(share * tokens), side="right")) - 1)
+            filled = before[start : start + rows + 1] - before[start]
+            taken = min(taken, int(np.searchsorted(filled, int(share * tokens), side="right")) - 1)
         # At least one sentence, if any is left: each fits a micro-batch.
         return start + max(taken, min(rows, 1))

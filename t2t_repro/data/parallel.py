@@ -125,10 +125,7 @@ def _start(function: Callable[[Any], Any], niceness: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends a worker whose parent was killed.
-
-    Otherwise it would wait for work forever.
-    """
+    """Ends a worker whose parent was killed; it would wait for work forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

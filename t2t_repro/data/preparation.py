@@ -62,10 +62,7 @@ class Preparation:
 
     @cached_property
     def recipes(self) -> SubwordRecipes:
-        """The recipes of the source's and the target's subwords.
-
-        Their symbols include the tags of a mixture.
-        """
+        """The recipes of the source's and the target's subwords, tags of a mixture among them."""
         target = self.subwords or SubwordTraining()
         tags = [symbol for part in parts_of(self.corpus) for symbol in part.tag]
         if not self.source_subwords:
@@ -83,10 +80,7 @@ class Preparation:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """All that determines the prepared data, as JSON values.
-
-        Equal values mean equal data.
-        """
+        """All that determines the prepared data, as JSON values; equal ones mean equal data."""
         source, target = self.recipes
         values = {
             "format": _FORMAT,

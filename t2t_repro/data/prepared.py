@@ -62,7 +62,7 @@ def write_manifest(directory: Path, identity: dict[str, Any], reports: dict[str,
     manifest = {
         "identity": identity,
         "splits": list(reports),
-        "cleaning": {split: total_report(of_split) for split, of_split in reports.items()},
+        "cleaning": {split: total_report(parts) for split, parts in reports.items()},
         **({"corpora": reports} if "" not in reports["train"] else {}),
         "files": _file_sizes(directory),
     }
@@ -163,7 +163,7 @@ class PreparedData:
             )
 
     def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
-        """Returns the split of a name, and its part (None for all).
+        """Returns the split of a name, and the part of it; None for the whole split.
 
         Raises:
             UserError: no split or part has the name.
@@ -206,10 +206,7 @@ class _CorpusPart(NamedTuple):
 
 
 def _parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
-    """Returns the parts of a split from cleaning reports.
-
-    They follow one after the other.
-    """
+    """Returns the parts of a split, which follow one after the other, from cleaning reports."""
     parts: dict[str, _CorpusPart] = {}
     line = sentence = 0
     for name, report in reports.items():
@@ -221,10 +218,7 @@ def _parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
 
 
 def part_name(split: str, corpus: str) -> str:
-    """Returns the name of a corpus's part of a split.
-
-    "" is a single corpus.
-    """
+    """Returns the name of the part of a split that a corpus has; "" is a single corpus."""
     return f"{split}.{corpus}" if corpus else split
 
 

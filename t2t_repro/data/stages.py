@@ -48,6 +48,7 @@ def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
     prepare_corpus(settings, data_dir)
     if not directory.exists():
         with lock(data_dir / ".prepared.lock"):
+            # Another process may have prepared the data while this one waited.
             if not directory.exists():
                 Stages(settings, data_dir).run()
     data = PreparedData(directory)
@@ -138,10 +139,7 @@ class Stages:
         return reports
 
     def clean_text(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
-        """Yields the text of a split in blocks, with variants and tags.
-
-        Adds to the reports.
-        """
+        """Yields the text of a split in blocks, with variants and tags, and adds to the reports."""
         variants, number = self._settings.variants if split == "train" else None, 0
         parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
         with Progress(f"data: {split}: cleaning") as progress:
@@ -158,10 +156,7 @@ class Stages:
                     yield [part.tagged(pair) for pair in pairs] if part.tag else pairs
 
     def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
-        """Yields the pairs of a corpus in blocks, with a report on each.
-
-        Tags are added later.
-        """
+        """Yields the pairs of a corpus in blocks, with a report on each; tags come later."""
         pairs = read_pairs(part.corpus, split, self._downloads)
         blocks = iter(lambda: list(islice(pairs, prepared.PAIRS_IN_BLOCK)), [])
         if split == "train":
@@ -185,10 +180,7 @@ class Stages:
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:
-        """Writes the token store of a split.
-
-        Returns the reports, with over-long pairs in them.
-        """
+        """Writes the token store of a split; returns the reports with over-long pairs in them."""
         store = self._result / f"{split}.tokens"
         store.mkdir(exist_ok=True)
         counts = {corpus: report["kept"] for corpus, report in reports.items()}
@@ -200,8 +192,8 @@ class Stages:
             files = {name: opened.enter_context((store / name).open("wb")) for name in STORE_FILES}
             progress = opened.enter_context(Progress(f"data: {split}: encoding", total=total))
             encoded = map_in_order(encoder, blocks, self._workers, "prepare.workers")
-            for corpus, parts, pairs, too_long, of_block in encoded:
-                changes.update(of_block)
+            for corpus, parts, pairs, too_long, block_changes in encoded:
+                changes.update(block_changes)
                 for name, part in parts.items():
                     files[name].write(part)
                 if too_long:
@@ -218,7 +210,7 @@ class Stages:
 
 
 def _check_left(split: str, reports: Reports) -> None:
-    """Checks that every corpus has pairs left.
+    """Raises a `UserError` with the main reason if a corpus has no pairs left.
 
     Raises:
         UserError: a corpus has none left; the message has the main reason.
@@ -275,10 +267,7 @@ class _BlockEncoder:
 
 
 def _changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
-    """Counts the lines in which subwords change a character.
-
-    A line counts for its first such character.
-    """
+    """Counts the lines with a character that the subwords write otherwise, by the first of them."""
     changed = {}
     for character in filter(str.split, set("".join(lines))):
         written = model.decode(model.encode([character])[0])

@@ -59,10 +59,7 @@ def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str
 
 
 def complete_token_store(directory: Path, sizes: VocabSizes) -> None:
-    """Writes the summary of a directory with complete `STORE_FILES`.
-
-    The directory is then a token store.
-    """
+    """Makes a store of a directory with complete `STORE_FILES`, by writing its summary."""
     summary = {"vocab_size": sizes.target, "source_vocab_size": sizes.source}
     write_json(directory / _SUMMARY, summary)
 

@@ -46,10 +46,7 @@ class Aligner:
         self._links = tf.function(self.links, input_signature=[ids] * 4, autograph=False)
 
     def align(self, pairs: EncodedPairs) -> list[str]:
-        """Returns the links of each pair.
-
-        A pair has none if its source or target has no ids.
-        """
+        """Returns the links of each pair; none if source or target has no ids."""
         sides = [*zip(self._subwords, (pairs.sources, pairs.targets), strict=True)]
 
         def align(batch: NDArray) -> list[str]:
@@ -99,10 +96,10 @@ def linked_words(
     Returns:
         [batch, words] int32, `NO_WORD` where there is no word, or no source word.
     """
-    of_source, of_target = _members(source_words), _members(target_words)
-    weights = tf.matmul(of_target, tf.matmul(attention, of_source), transpose_a=True)
+    in_source, in_target = _members(source_words), _members(target_words)
+    weights = tf.matmul(in_target, tf.matmul(attention, in_source), transpose_a=True)
     is_word = (
-        tf.reduce_any(of_target > 0, axis=1) & tf.reduce_any(of_source > 0, axis=[1, 2])[:, None]
+        tf.reduce_any(in_target > 0, axis=1) & tf.reduce_any(in_source > 0, axis=[1, 2])[:, None]
     )
     return tf.where(is_word, tf.argmax(weights, axis=2, output_type=tf.int32), NO_WORD)
 

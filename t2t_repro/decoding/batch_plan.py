@@ -45,11 +45,8 @@ class EncodedSentences(NamedTuple):
 
     @classmethod
     def cut(cls, lines: Sequence[str], ids: list[list[int]], longest: int) -> "EncodedSentences":
-        """Cuts off sentences after `longest` ids, EOS among them.
-
-        `ids` change in place.
-        """
-        truncated = {index for index, of_line in enumerate(ids) if len(of_line) > longest}
+        """Cuts off sentences after `longest` ids, EOS among them; `ids` change in place."""
+        truncated = {index for index, line_ids in enumerate(ids) if len(line_ids) > longest}
         for index in truncated:
             del ids[index][longest - 1 : -1]
         return cls(lines, ids, truncated)
@@ -107,15 +104,12 @@ class BatchPlanner:
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
     def _width(self, length: int, memory: int) -> int:
-        """Returns the share of `tokens_per_batch` that a sentence takes.
-
-        It is 0 for a blank one.
-        """
+        """Returns the share of `tokens_per_batch` that a sentence takes; 0 for a blank one."""
         share = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
         return max(length * self.beam_size, share) if length else 0
 
     def _memory_for(self, longest: int) -> int:
-        """Returns the bytes that simultaneous batches may take.
+        """Returns the bytes that the batches decoded at the same time may take.
 
         Raises:
             UserError: the longest sentence needs more memory than there is.
@@ -135,10 +129,7 @@ class BatchPlanner:
 
 
 def default_workers() -> int:
-    """Returns the number of batches to decode at a time.
-
-    It is one on a GPU, else one for each core.
-    """
+    """Returns how many batches to decode at a time: one on a GPU, else one a core."""
     return 1 if _has_gpu() else usable_cores()
 
 

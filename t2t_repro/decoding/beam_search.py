@@ -30,10 +30,7 @@ IMPOSSIBLE = float("-inf")
 
 
 class BeamState(NamedTuple):
-    """The hypotheses after some steps.
-
-    The best one of every row comes first.
-    """
+    """The hypotheses after some steps; the best one of every row comes first."""
 
     last_ids: tf.Tensor  # [batch, beam]: the last id of each alive hypothesis
     parents: tf.Tensor  # [batch, beam]: the hypothesis of the previous step that it extends
@@ -116,10 +113,7 @@ class BeamSteps(StepLoop):
     def advance(
         self, state: BeamState, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
     ) -> BeamState:
-        """Extends the alive hypotheses by one id.
-
-        During its prefix a row has one hypothesis.
-        """
+        """Extends the alive hypotheses by one id; during its prefix a row has one hypothesis."""
         candidates = self._candidates(state, logits)
         if row.prefix:
             forced = prefix_id(row.prefix[0], step)
@@ -178,10 +172,7 @@ class BeamSteps(StepLoop):
     def _forced(
         self, forced: tf.Tensor, state: BeamState, logits: tf.Tensor, candidates: Candidates
     ) -> Candidates:
-        """Replaces a row's candidates by the forced id.
-
-        The ids are [batch] int32; PAD forces nothing.
-        """
+        """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
 
         def with_forced() -> Candidates:
             """Replaces them in the rows with a forced id."""
@@ -207,10 +198,7 @@ class BeamSteps(StepLoop):
         return log_probs / self.settings.penalty(length, self.settings.length_penalty)
 
     def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
-        """Takes the best candidates as alive or finished hypotheses.
-
-        Those that end are finished.
-        """
+        """Takes the best candidates as alive hypotheses, and those that end as finished ones."""
         # [batch, candidates]
         ends = candidates.ids == EOS_ID
         # [batch, candidates, max_steps]: the ids of each parent, and the new one at this step.
@@ -286,10 +274,7 @@ def _any_finished(state: BeamState) -> tf.Tensor:
 
 
 def _existing(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the ids and scores of alive hypotheses.
-
-    A place without one has PAD and UNFILLED.
-    """
+    """Returns the ids of alive hypotheses, and their scores; PAD and UNFILLED where none is."""
     exists = state.alive_log_probs > IMPOSSIBLE  # [batch, beam]
     ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
     return ids, tf.where(exists, scores, UNFILLED_SCORE)

@@ -40,14 +40,14 @@ class GrammaticalModel(NamedTuple):
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
         """Enlarges the model's cache by so many steps."""
-        of_model, state = cache
-        return self.model.make_room(of_model, positions), state
+        model_cache, state = cache
+        return self.model.make_room(model_cache, positions), state
 
     def step(
         self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
     ) -> tuple[tf.Tensor, Cache]:
         """Scores the next id of every hypothesis (see `StepModel`)."""
-        scores, of_model = self.model.step(ids, parents, position, cache[0])
+        scores, model_cache = self.model.step(ids, parents, position, cache[0])
         log_p = tf.cast(scores, tf.float32)
         if not self.normalized:
             log_p = tf.nn.log_softmax(log_p)
@@ -56,16 +56,13 @@ class GrammaticalModel(NamedTuple):
         )
         state = self.grammar.after(before, ids)
         if isinstance(self.grammar, SoftGrammar):
-            return self.grammar.rescored(log_p, state), (of_model, state)
+            return self.grammar.rescored(log_p, state), (model_cache, state)
         is_allowed = self.grammar.allowed(state)
-        return tf.where(is_allowed, log_p, float("-inf")), (of_model, state)
+        return tf.where(is_allowed, log_p, float("-inf")), (model_cache, state)
 
 
 class TreeState(NamedTuple):
-    """The trees written so far.
-
-    Each tensor is [batch, beam], some with one dimension more.
-    """
+    """The trees written so far, [batch, beam] each, some with one dimension more."""
 
     room: tf.Tensor  # int32: the most ids that may still come, EOS included
     words: tf.Tensor  # int32: the words that have no leaf yet
@@ -114,10 +111,7 @@ class TreeGrammar:
         self._class_of = _class_of(source.pieces(), list(tags.values()))
 
     def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
-        """Returns which leaves are among these tags, [vocab].
-
-        If none is, all leaves are.
-        """
+        """Returns which leaves are among these tags, [vocab]; all where none is."""
         known = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
         return self._is_leaf & known if (self._is_leaf & known).any() else self._is_leaf
 
@@ -151,8 +145,8 @@ class TreeGrammar:
         numbers = tf.range(1 + tf.shape(source)[1])
         is_of = (word[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
         pieces = tf.math.count_nonzero(is_of, axis=2, dtype=tf.int32)
-        of_pieces = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
-        return tf.where(pieces == 1, tf.reduce_sum(of_pieces, axis=2), 0)
+        piece_classes = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
+        return tf.where(pieces == 1, tf.reduce_sum(piece_classes, axis=2), 0)
 
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
         """Returns the state after one more id, [batch, beam] (see `Grammar`)."""

@@ -68,7 +68,7 @@ _HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z\d(]|\(\)|
 
 def masked(text: str, filler: str = "X") -> str:
     """Replaces each character of kept parts."""
-    return KEPT.sub(lambda found: filler * len(found[0]), text) if _HINT.search(text) else text
+    return KEPT.sub(lambda part: filler * len(part[0]), text) if _HINT.search(text) else text
 
 
 def kept(text: str) -> list[str]:

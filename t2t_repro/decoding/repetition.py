@@ -19,8 +19,8 @@ def without_cycles(text: str, source: str) -> str:
     have several words or are the whole text.
     """
     # "hahaha" is "ha ha ha".
-    own = re.sub(r"(\w{2,8}?)(?=\1)|\W+", r"\1 ", source.casefold()) + " "
-    most = max((len(one[0]) // len(one[1]) for one in _REPEATED.finditer(own)), default=1)
+    divided = re.sub(r"(\w{2,8}?)(?=\1)|\W+", r"\1 ", source.casefold()) + " "
+    most = max((len(one[0]) // len(one[1]) for one in _REPEATED.finditer(divided)), default=1)
     words = [*_WORD.finditer(text)]
     shown = "".join(f"{word[0].casefold()} " for word in words)
     for one in _REPEATED.finditer(shown):

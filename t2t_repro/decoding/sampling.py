@@ -93,10 +93,7 @@ class SamplingSteps(StepLoop):
         return (step >= row.max_target_lengths) | has_ended
 
     def results(self, state: _State) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the samples.
-
-        Every one exists, finished or not.
-        """
+        """Returns the samples; every one exists, finished or not."""
         return state.ids, state.log_probs, tf.reduce_any(state.last_ids == EOS_ID, axis=1)
 
     def _drawn(self, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
@@ -261,14 +258,11 @@ def keys_of(ids: tf.Tensor) -> tf.Tensor:
         [batch] int64.
     """
     positions = tf.range(tf.shape(ids)[1])
-    of_ids = hashed(hashed(tf.cast(ids, tf.int64), 0), positions)
-    return tf.reduce_sum(tf.where(ids != PAD_ID, of_ids, 0), axis=1)
+    hashes = hashed(hashed(tf.cast(ids, tf.int64), 0), positions)
+    return tf.reduce_sum(tf.where(ids != PAD_ID, hashes, 0), axis=1)
 
 
 def _shifted(x: tf.Tensor, bits: int) -> tf.Tensor:
-    """Shifts an int64 right as an unsigned number.
-
-    Zeros come in from the left.
-    """
+    """Shifts an int64 right as an unsigned number: zeros come in from the left."""
     signed = tf.bitwise.right_shift(x, tf.constant(bits, tf.int64))
     return tf.bitwise.bitwise_and(signed, 2 ** (64 - bits) - 1)

@@ -58,8 +58,8 @@ def decoded(
     if not scores[0] > UNFILLED_SCORE / 2:
         raise UserError("the scores are not numbers (damaged weights): give another checkpoint.")
     return [
-        Translation(decode(of_one), float(score), EOS_ID in of_one)
-        for of_one, score in zip(ids, scores, strict=True)
+        Translation(decode(hypothesis), float(score), EOS_ID in hypothesis)
+        for hypothesis, score in zip(ids, scores, strict=True)
         if score > UNFILLED_SCORE / 2
     ]
 
@@ -77,20 +77,14 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
 
 
 def log_unfinished(translations: Sequence[Translation], first: int | None) -> None:
-    """Logs which translations are cut off at the limit of their length.
-
-    See `log_cut`.
-    """
+    """Logs which translations are cut off at the limit of their length; see `log_cut`."""
     unfinished = [index for index, best in enumerate(translations) if not best.finished]
     log_lines(first, unfinished, "the translation is cut off at the limit of its length")
 
 
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
-    """Logs the sources that are longer than those of training.
-
-    Nothing is logged without a first number.
-    """
-    long = [index for index, of_line in enumerate(ids) if len(of_line) > trained_length]
+    """Logs the sources that are longer than those of training; nothing without a first number."""
+    long = [index for index, line_ids in enumerate(ids) if len(line_ids) > trained_length]
     message = (
         f"longer than the {trained_length} subwords of training, and may be translated in part; "
         "--split_sentences translates sentence by sentence"
@@ -99,19 +93,13 @@ def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int 
 
 
 def log_numbered_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs the lines that a message is about.
-
-    Nothing is logged without a first number.
-    """
+    """Logs the lines that a message is about; nothing if there is no first number."""
     if first is not None:
         log_lines(first, indices, message)
 
 
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs which lines a message is about.
-
-    The first five numbers are listed, the others counted.
-    """
+    """Logs the first numbers of the lines that a message is about, and how many more there are."""
     if indices:
         numbers = ", ".join(str((first or 0) + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
@@ -199,39 +187,24 @@ class Grammar(HypothesisState, Protocol):
     """
 
     def allowed(self, state: Any) -> "tf.Tensor":
-        """Returns which ids may come next, [batch, beam, vocab] bool.
-
-        At least one may.
-        """
+        """Returns which ids may come next, [batch, beam, vocab] bool: at least one."""
 
 
 @runtime_checkable
 class SoftGrammar(HypothesisState, Protocol):
-    """Says which ids should come next, and allows all.
-
-    `Glossary` is one.
-    """
+    """Says which ids should come next, and lets all come; `Glossary` is one."""
 
     def rescored(self, log_p: "tf.Tensor", state: Any) -> "tf.Tensor":
         """Returns other scores of the next ids, from [batch, beam, vocab] log-probabilities."""
 
     def gain(self, state: Any) -> "tf.Tensor":
-        """Returns how many nats a score may still rise.
-
-        The result is a scalar, for the state before the first id.
-        """
+        """Returns how many nats a score may still rise, a scalar, before the first id."""
 
     def wanted(self, state: Any) -> "tf.Tensor":
-        """Returns the ids that should come, [batch, ids] int32, then PAD.
-
-        A shortlist has them.
-        """
+        """Returns the ids that should come, [batch, ids] int32, then PAD: a shortlist has them."""
 
     def among(self, state: Any, ids: "tf.Tensor") -> Any:
-        """Returns the state with positions instead of ids.
-
-        A search may know ids by their positions among sorted ones, [ids].
-        """
+        """Returns the state of a search that knows ids by their places among sorted ones, [ids]."""
 
 
 class SearchResult(NamedTuple):
@@ -260,10 +233,7 @@ class Reranker(Protocol):
     """Orders the hypotheses of a search, as `MinimumBayesRisk` does."""
 
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
-        """Orders the hypotheses of a sentence, with the best first.
-
-        There is at least one hypothesis. Each text is returned once.
-        """
+        """Orders the hypotheses of a sentence (at least one): the best first, each text once."""
 
 
 @runtime_checkable

@@ -60,10 +60,10 @@ def split(line: str, language: str) -> Iterator[tuple[str, str]]:
         yield "", line[:start]
     shown = masked(re.sub(r"</[^<>]*>", lambda tag: " " * len(tag[0]), line))
     for place in _boundaries(shown, _CODES.get(code, code)):
-        if place > start and (found := _END.match(line, place)):
-            text = line[start : found.end()].rstrip()
-            yield text, line[start + len(text) : found.end()]
-            start = found.end()
+        if place > start and (match := _END.match(line, place)):
+            text = line[start : match.end()].rstrip()
+            yield text, line[start + len(text) : match.end()]
+            start = match.end()
 
 
 def _boundaries(text: str, language: str) -> Iterator[int]:
@@ -79,7 +79,8 @@ def _boundaries(text: str, language: str) -> Iterator[int]:
         # sentencex 1.0.32 panics at "A." with white space beyond ASCII between the two.
         lengths = [*map(len, segment(language, re.sub(r"[^\S ]", " ", text[start:end])))]
         # The last of several sentences may go on.
-        goes_on = end < len(text) and text[end - 1] != "\n"
-        for length in lengths[:-1] if goes_on and lengths[1:] else lengths:
+        if end < len(text) and text[end - 1] != "\n" and lengths[1:]:
+            lengths.pop()
+        for length in lengths:
             start += length
             yield start

@@ -148,10 +148,7 @@ class Sampling:
 
 @configurable(denylist=["log_probs"])
 def mean_probability(log_probs: "tf.Tensor") -> "tf.Tensor":
-    """Computes log p, the mean of the models' probabilities.
-
-    p(id) = 1/N Σ_n p_n(id), from log p_n [models, batch, beam, vocab].
-    """
+    """Computes log p, p(id) = 1/N Σ_n p_n(id), from log p_n [models, batch, beam, vocab]."""
     import tensorflow as tf
 
     return tf.reduce_logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])

@@ -23,8 +23,9 @@ class LexicalShortlist:
 
     def __init__(self, file: ShortlistFile, vocab_size: int, forbidden: tuple[int, ...]) -> None:
         self._lists = tf.RaggedTensor.from_row_splits(file.ids, file.splits)
-        never = {PAD_ID, *forbidden} - {UNK_ID}
-        self._forbidden = np.isin(np.arange(vocab_size), [*never])
+        never_allowed = {PAD_ID, *forbidden} - {UNK_ID}
+        # [vocab] bool each.
+        self._forbidden = np.isin(np.arange(vocab_size), list(never_allowed))
         self._always = np.isin(np.arange(vocab_size), file.always)
 
     def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
@@ -39,14 +40,14 @@ class LexicalShortlist:
         """
         lists = tf.gather(self._lists, source).merge_dims(1, 2)
         nothing = tf.zeros([tf.shape(source)[0], 1], tf.bool)
-        found = _with(self._always | nothing, lists) & ~self._forbidden
-        among = ~(found | self._forbidden)[:, :AMONG]
-        missing = -tf.math.count_nonzero(found, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
+        allowed = _with(self._always | nothing, lists) & ~self._forbidden
+        among = ~(allowed | self._forbidden)[:, :AMONG]
+        missing = -tf.math.count_nonzero(allowed, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
         more = among & (tf.cumsum(tf.cast(among, tf.int32), axis=1) <= missing)
-        found |= tf.pad(more, [[0, 0], [0, tf.shape(found)[1] - tf.shape(more)[1]]])
+        allowed |= tf.pad(more, [[0, 0], [0, tf.shape(allowed)[1] - tf.shape(more)[1]]])
         for ids in others:
-            found = _with(found, tf.ragged.boolean_mask(ids, ids != PAD_ID))
-        return found
+            allowed = _with(allowed, tf.ragged.boolean_mask(ids, ids != PAD_ID))
+        return allowed
 
 
 def _with(allowed: tf.Tensor, ids: tf.RaggedTensor) -> tf.Tensor:
@@ -71,8 +72,5 @@ def narrowed(allowed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def places_among(ids: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
-    """Returns the positions of `wanted`, of any shape, among sorted ids [ids].
-
-    All wanted ids must be among them.
-    """
+    """Returns the places of ids, of any shape, among sorted ids [ids] that have them."""
     return tf.reshape(tf.searchsorted(ids, tf.reshape(wanted, [-1])), tf.shape(wanted))

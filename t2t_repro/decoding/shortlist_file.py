@@ -40,13 +40,13 @@ class ShortlistFile(NamedTuple):
             source: the ids of the sentence.
             never: [vocab], whether no sentence may have an id.
         """
-        found = np.zeros_like(never)
-        found[np.concatenate([self.always, *map(self.of, source)])] = True
-        found &= ~never
-        more = np.flatnonzero(~(found | never)[:AMONG])
-        found[more[: -np.count_nonzero(found) % MULTIPLE]] = True
-        found[: UNK_ID + 1] = True
-        return np.flatnonzero(found).astype(np.int32)
+        allowed = np.zeros_like(never)
+        allowed[np.concatenate([self.always, *map(self.of, source)])] = True
+        allowed &= ~never
+        more = np.flatnonzero(~(allowed | never)[:AMONG])
+        allowed[more[: -np.count_nonzero(allowed) % MULTIPLE]] = True
+        allowed[: UNK_ID + 1] = True
+        return np.flatnonzero(allowed).astype(np.int32)
 
     @classmethod
     def of_lists(

@@ -101,7 +101,7 @@ class StepLoop(ABC):
             # [active, 1], as the scatter needs them.
             places = search.places[:, None]
             batch_state = tf.nest.map_structure(
-                lambda of_batch, active: tf.tensor_scatter_nd_update(of_batch, places, active),
+                lambda whole, active: tf.tensor_scatter_nd_update(whole, places, active),
                 batch_state,
                 search.state,
             )
@@ -167,10 +167,7 @@ class StepLoop(ABC):
 
 
 def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """Returns the id [batch] of a prefix at a step.
-
-    The prefix is [batch, prefix_length]; after its end the id is PAD.
-    """
+    """Returns the id [batch] of a prefix [batch, prefix_length] at a step; PAD after its end."""
     is_here = tf.range(tf.shape(prefix)[1]) == step
     # PAD is 0, so the sum is the one id at this step.
     return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)

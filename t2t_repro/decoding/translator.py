@@ -133,10 +133,7 @@ class Translator:
 
     @property
     def trained_length(self) -> int:
-        """The most subwords of a source in training.
-
-        It is not above the length at which sources are cut off.
-        """
+        """The most subwords of a source in training, and of one that is not cut off."""
         return min(self.settings.trained_length or self.max_source_length, self.max_source_length)
 
     @property
@@ -198,7 +195,7 @@ class Translator:
 
         def translate_batch(batch: NDArray) -> Iterator[list[Translation]]:
             """Yields the translations of each sentence of a batch, from their indices."""
-            padded_inputs = [padded([of_all[index] for index in batch]) for of_all in inputs]
+            padded_inputs = [padded([side[index] for index in batch]) for side in inputs]
             result = decode(*map(tf.constant, padded_inputs))
             hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
             for index, ids, scores in hypotheses:
@@ -348,20 +345,14 @@ class Translator:
         return encoded, truncated
 
     def max_target_length(self, length: int) -> int:
-        """Returns the most ids of a translation of a source.
-
-        `length` is the number of ids of the source.
-        """
+        """Returns the most ids of a translation, from the ids of its source."""
         return int(self.max_target_lengths(tf.constant(length)))
 
     def _bytes_of(self, length: int) -> int:
         return self._ensemble.bytes_of_row(self.beam_size, length, self.max_target_length(length))
 
     def max_target_lengths(self, lengths: tf.Tensor) -> tf.Tensor:
-        """Returns the most ids of each translation, [batch] int32.
-
-        `lengths` has the number of ids of each source.
-        """
+        """Returns the most ids of each translation, from the ids of its source; [batch] int32."""
         # As Marian, in float32: 1.1 · 10 is 11, not a little more.
         factor = self.settings.imported.max_length_factor
         scaled = tf.math.ceil(tf.cast(lengths, tf.float32) * factor)

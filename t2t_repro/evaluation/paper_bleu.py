@@ -46,15 +46,15 @@ def paper_bleu(
     """
     words = moses_words(language)
     split = at_compounds if split_compounds else str
-    ours, theirs = aligned(translations, references)
-    ours = [split(words(line)) for line in ours]
-    theirs = [tuple(split(words(line)) for line in of_line) for of_line in theirs]
+    hypotheses, rows = aligned(translations, references)
+    hypotheses = [split(words(line)) for line in hypotheses]
+    rows = [tuple(split(words(line)) for line in row) for row in rows]
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     preprocessing = (
         f"moses:{language}|quotes:plain|compounds:{'split' if split_compounds else 'whole'}"
         f"|sacremoses:{importlib.metadata.version('sacremoses')}"
     )
-    return sacrebleu_score(metric, PAPER_BLEU, ours, theirs, preprocessing)
+    return sacrebleu_score(metric, PAPER_BLEU, hypotheses, rows, preprocessing)
 
 
 def at_compounds(line: str) -> str:
@@ -66,10 +66,7 @@ def at_compounds(line: str) -> str:
 
 
 def moses_words(language: str) -> Callable[[str], str]:
-    """Returns a function that tokenises a line as Moses does.
-
-    It also normalises punctuation.
-    """
+    """Returns a function that applies Moses' plain punctuation and tokenisation to a line."""
     # The import takes a third of a second, which other commands need not pay.
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 

@@ -38,9 +38,9 @@ class Segments:
     references: list[list[Any]] = field(repr=False)
     preprocessing: str = ""
 
-    def signature(self, of_metric: object) -> str:
+    def signature(self, metric_signature: object) -> str:
         """Joins a signature of sacreBLEU's and the preprocessing."""
-        return "|".join(filter(None, (str(of_metric), self.preprocessing)))
+        return "|".join(filter(None, (str(metric_signature), self.preprocessing)))
 
 
 class Score(NamedTuple):
@@ -79,10 +79,7 @@ or a tuple of texts where `evaluate` has several --reference.
 
 
 def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score]], Any]:
-    """Gives a function the settings of a sacreBLEU metric.
-
-    They become parameters that gin binds.
-    """
+    """Gives a function the settings of one of sacreBLEU's metrics as parameters that gin binds."""
     limits = {
         "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
         "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
@@ -90,15 +87,15 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
 
     def with_settings(function: Callable[..., Score]) -> Any:
         *arguments, _ = inspect.signature(function).parameters.values()
-        theirs = [
+        settings = [
             setting.replace(
                 kind=setting.KEYWORD_ONLY, annotation=limits.get(setting.name, setting.annotation)
             )
             for setting in inspect.signature(metric).parameters.values()
             if setting.name not in ("references", "trg_lang")
         ]
-        function.__signature__ = inspect.Signature([*arguments, *theirs])  # type: ignore[attr-defined]
-        function.__annotations__ |= {setting.name: setting.annotation for setting in theirs}
+        function.__signature__ = inspect.Signature([*arguments, *settings])  # type: ignore[attr-defined]
+        function.__annotations__ |= {setting.name: setting.annotation for setting in settings}
         return configurable(denylist=TEXTS)(function)
 
     return with_settings
@@ -108,23 +105,22 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
 def bleu(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
     """Computes BLEU of plain text, cased, with sacreBLEU's settings.
 
-    By default `tokenize` is 13a, and where the references are in a script without blanks zh or
-    char; see `bleu_tokenizer`. Of each sentence there are one or several references; the sources
-    are not used.
+    By default `tokenize` is 13a. For references in a script without blanks it is zh or char (see
+    `bleu_tokenizer`). A sentence has one or several references. The sources are not used.
 
     Raises:
         UserError: sacreBLEU lacks a package or a file that the tokenizer needs.
     """
-    ours, theirs = aligned(translations, references)
-    name = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*theirs))
+    hypotheses, rows = aligned(translations, references)
+    name = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*rows))
     if name != "13a":
         logging.log_first_n(logging.INFO, f"BLEU: by sacreBLEU's tokenizer {name!r}", 1)
     # sacreBLEU's own warning takes several lines; force=True below silences it.
-    if not options.get("force") and sum(line.endswith(" .") for line in ours) >= 100:
+    if not options.get("force") and sum(line.endswith(" .") for line in hypotheses) >= 100:
         message = "the translations look tokenised, which changes BLEU: detokenise them, or bind "
         logging.log_first_n(logging.WARNING, f"{message}bleu.force = True", 1)
     try:
-        return sacrebleu_score(BLEU(**options | {"force": True}), "BLEU", ours, theirs)
+        return sacrebleu_score(BLEU(**options | {"force": True}), "BLEU", hypotheses, rows)
     except (ImportError, RuntimeError, OSError) as error:
         raise UserError(f"bleu.tokenize = {name!r}: {error} Or bind 'char'.") from error
 
@@ -142,20 +138,14 @@ def tokenised_bleu(translations: Texts, references: References, sources: Texts =
 
 @_settings_of(CHRF)
 def chrf(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
-    """Computes chrF, with character n-grams up to 6 (see `bleu`).
-
-    It is the F2 score of these n-grams.
-    """
+    """Computes chrF: F2 of character n-grams up to 6; see `bleu`."""
     name = "chrF" + "+" * options.get("word_order", 0)
     return sacrebleu_score(CHRF(**options), name, translations, references)
 
 
 @configurable(denylist=TEXTS)
 def chrf_plus_plus(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes chrF++, with character n-grams and words.
-
-    It is the F2 score of character n-grams up to 6 and word n-grams up to 2.
-    """
+    """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2."""
     return sacrebleu_score(CHRF(word_order=2), "chrF++", translations, references)
 
 
@@ -167,18 +157,18 @@ def ter(translations: Texts, references: References, sources: Texts = (), **opti
     defaults: lower-cased words that are separated by spaces. Where the references are in Han or
     kana, `normalized` and `asian_support` are True by default. See `bleu`.
     """
-    ours, theirs = aligned(translations, references)
-    is_asian = unspaced_script(chain(*theirs)) in (HAN, KANA)
+    hypotheses, rows = aligned(translations, references)
+    is_asian = unspaced_script(chain(*rows)) in (HAN, KANA)
     metric = TER(**{"normalized": is_asian, "asian_support": is_asian, **options})
-    return sacrebleu_score(metric, "TER", ours, theirs)._replace(higher_is_better=False)
+    return sacrebleu_score(metric, "TER", hypotheses, rows)._replace(higher_is_better=False)
 
 
 @configurable(denylist=TEXTS)
 def exact_match(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes the percentage of translations that equal one of their references."""
-    ours, theirs = aligned(translations, references)
-    equal = sum(text in of_text for text, of_text in zip(ours, theirs, strict=True))
-    return Score("exact match", 100.0 * equal / len(ours))
+    hypotheses, rows = aligned(translations, references)
+    equal = sum(text in row for text, row in zip(hypotheses, rows, strict=True))
+    return Score("exact match", 100.0 * equal / len(hypotheses))
 
 
 def sacrebleu_score(
@@ -198,11 +188,11 @@ def sacrebleu_score(
         preprocessing: names the preprocessing of both texts in the signature, e.g.
             "moses:de|compounds:split".
     """
-    ours, theirs = aligned(translations, references)
-    segments = Segments(metric, ours, list(map(list, zip_longest(*theirs))), preprocessing)
-    value = float(metric.corpus_score(ours, segments.references).score)
+    hypotheses, rows = aligned(translations, references)
+    segments = Segments(metric, hypotheses, list(map(list, zip_longest(*rows))), preprocessing)
+    value = float(metric.corpus_score(hypotheses, segments.references).score)
     signature = segments.signature(metric.get_signature())
-    if not value and "|tok:none|" in signature and unspaced_script(chain(*theirs)):
+    if not value and "|tok:none|" in signature and unspaced_script(chain(*rows)):
         logging.log_first_n(logging.WARNING, f"{name} takes a line without blanks for one word", 1)
     return Score(name, value, signature, segments=segments)
 
@@ -213,18 +203,18 @@ def aligned(translations: Texts, references: References) -> tuple[list[str], lis
     Raises:
         UserError: the numbers of translations and references differ, or there are none.
     """
-    ours = texts("translations", translations)
-    rows = texts("references", references) if isinstance(references, str) else references
-    each = enumerate([row] if isinstance(row, str) else row for row in rows)
-    theirs = [tuple(texts(f"references[{number}]", of_line)) or ("",) for number, of_line in each]
-    if len(ours) != len(theirs) or not theirs:
+    hypotheses = texts("translations", translations)
+    items = texts("references", references) if isinstance(references, str) else references
+    each = enumerate([item] if isinstance(item, str) else item for item in items)
+    rows = [tuple(texts(f"references[{number}]", row)) or ("",) for number, row in each]
+    if len(hypotheses) != len(rows) or not rows:
         raise UserError(
-            f"there are {len(ours)} translations and {len(theirs)} references, "
+            f"there are {len(hypotheses)} translations and {len(rows)} references, "
             "expected the same number, at least 1: give files that belong together."
         )
-    if blank := sum(not "".join(of_line).strip() for of_line in theirs):
-        logging.log_first_n(logging.WARNING, f"{blank} of {len(theirs)} references are blank", 1)
-    return ours, theirs
+    if blank := sum(not "".join(row).strip() for row in rows):
+        logging.log_first_n(logging.WARNING, f"{blank} of {len(rows)} references are blank", 1)
+    return hypotheses, rows
 
 
 METRICS = (bleu, tokenised_bleu, chrf, chrf_plus_plus, ter, exact_match)

@@ -159,10 +159,7 @@ def _cell(estimate: Estimate) -> str:
 
 
 def _signatures(system: System, has_baseline: bool) -> Iterator[str]:
-    """Yields a line for each score.
-
-    It has the score's signature, and why there is no p-value.
-    """
+    """Yields a line for each score: its signature, and why it has no p-value."""
     for estimate in system.estimates:
         parts = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
         if has_baseline and estimate.p_value is None:

@@ -138,17 +138,11 @@ class MultiHeadAttention(SameShape):
         return KeysValues(*self._heads(memory, self.key_projection, self.value_projection))
 
     def joint_projection(self) -> Projection:
-        """Joins W^Q, W^K and W^V, head by head.
-
-        The result projects to heads·(2·d_k + d_v).
-        """
+        """Joins W^Q, W^K and W^V, head by head: a projection to heads·(2·d_k + d_v)."""
         return self._joint((self.query_projection, self.key_projection, self.value_projection))
 
     def memory_projection(self) -> Projection:
-        """Joins W^K and W^V, head by head.
-
-        The result projects to heads·(d_k + d_v).
-        """
+        """Joins W^K and W^V, head by head: a projection to heads·(d_k + d_v)."""
         return self._joint((self.key_projection, self.value_projection))
 
     def _joint(self, layers: Sequence[Dense]) -> Projection:
@@ -199,10 +193,10 @@ class MultiHeadAttention(SameShape):
         if past is None:
             if memory is None:
                 attention_mask = with_implicit_mask(attention_mask, query)
-                queries, *of_memory = self._heads(
+                queries, *keys_values = self._heads(
                     query, self.query_projection, self.key_projection, self.value_projection
                 )
-                memory = KeysValues(*of_memory)
+                memory = KeysValues(*keys_values)
             else:
                 (queries,) = self._heads(query, self.query_projection)
             if not isinstance(memory, KeysValues):
@@ -261,8 +255,7 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
     heads = split_heads(map_positions(every.of, memory), sum(num_heads))
     depths = [attentions[0].d_k, attentions[0].d_v]
     return [
-        KeysValues(*tf.split(of_one, depths, axis=-1))
-        for of_one in tf.split(heads, num_heads, axis=1)
+        KeysValues(*tf.split(head, depths, axis=-1)) for head in tf.split(heads, num_heads, axis=1)
     ]
 
 

@@ -63,10 +63,7 @@ class Past:
     mask: tf.Tensor
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Adds the keys and values of this step, and returns all.
-
-        They are [batch, heads, beam, depth].
-        """
+        """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
         _, heads, beam, _ = newest.keys.shape
         # Sizes come from the mask, which all layers share, so they are computed once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))

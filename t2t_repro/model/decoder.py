@@ -122,14 +122,14 @@ class Decoder(LayerStack):
             # Keys and values of all layers take memory, but training keeps them in any case.
             memory = self.project_memory(memory) if training else [memory] * self.num_layers
         pasts: list[Past | State | None] = [*past] if past else [None] * self.num_layers
-        for layer, of_memory, of_past in zip(self.layers, memory, pasts, strict=True):
+        for layer, layer_memory, layer_past in zip(self.layers, memory, pasts, strict=True):
             x = layer(
                 x,
-                of_memory,
+                layer_memory,
                 attention_mask=attention_mask,
                 source_mask=source_mask,
                 training=training,
-                past=of_past,
+                past=layer_past,
             )
         return self.normalize_output(x)
 

@@ -40,10 +40,7 @@ class Projection(NamedTuple):
 
 
 def side_by_side(projections: Sequence[Projection]) -> Projection:
-    """Joins projections: the units of the first, then of the next.
-
-    All of them have biases, or none.
-    """
+    """Joins projections, all with biases or none: the units of the first, then of the next."""
     matrices, biases = zip(*projections, strict=True)
     bias = None if biases[0] is None else tf.concat(biases, axis=0)
     return Projection(tf.concat(matrices, axis=1), bias)
@@ -77,10 +74,7 @@ class Dense(keras.layers.Dense):
 
 
 def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
-    """Returns all axes but the last, for `tf.reshape`.
-
-    `tf.reshape` infers a single unknown one.
-    """
+    """Returns all axes but the last, for `tf.reshape`, which infers a single unknown one."""
     axes = x.shape[:-1].as_list()
     if axes.count(None) > 1:
         axes = [tf.shape(x)[i] if length is None else length for i, length in enumerate(axes)]

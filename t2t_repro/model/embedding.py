@@ -16,10 +16,7 @@ _look_up = kernels.fast(look_up, tf.gather)
 
 
 def new_table(layer: keras.layers.Layer, rows: int, d_model: int) -> keras.Variable:
-    """Adds a table [rows, d_model] to a layer.
-
-    It is drawn from N(0, d_model^-0.5), as in T2T.
-    """
+    """Adds a table [rows, d_model] to a layer, drawn from N(0, d_model^-0.5), as in T2T."""
     normal = keras.initializers.RandomNormal(stddev=d_model**-0.5)
     return layer.add_weight(name="table", shape=(rows, d_model), initializer=normal, autocast=False)
 
@@ -82,10 +79,7 @@ class SharedEmbedding(keras.layers.Layer):
         return table
 
     def transposed_table(self, ids: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns E^T [d_model, vocab], or the columns of some ids.
-
-        The result has the compute dtype.
-        """
+        """Returns E^T [d_model, vocab], in the compute dtype; or the columns of some ids."""
         table = self.table_tensor() if ids is None else tf.gather(self.table_tensor(), ids)
         return tf.transpose(tf.cast(table, self.compute_dtype))
 

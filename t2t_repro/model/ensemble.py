@@ -44,10 +44,7 @@ class Ensemble:
     def decoder(
         self, beam_size: int, ids: tf.Tensor | None = None
     ) -> "StepDecoder | EnsembleDecoder":
-        """Returns a step decoder with the models' current weights.
-
-        `ids` are as in `StepDecoder`.
-        """
+        """Returns a step decoder with the models' current weights; `ids` as in `StepDecoder`."""
         decoders = [StepDecoder(model, beam_size, self.without_pad, ids) for model in self.models]
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders, self.combine)
 
@@ -60,24 +57,18 @@ class EnsembleDecoder:
     combine: Combine
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> Caches:
-        """Encodes source ids [batch, source_length].
-
-        The cache has no room for positions yet.
-        """
+        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
         return tuple(decoder.begin(source, *allowed) for decoder in self.decoders)
 
     def make_room(self, caches: Caches, positions: int) -> Caches:
         """Makes room for more positions."""
         pairs = zip(self.decoders, caches, strict=True)
-        return tuple(decoder.make_room(of_model, positions) for decoder, of_model in pairs)
+        return tuple(decoder.make_room(cache, positions) for decoder, cache in pairs)
 
     def step(
         self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, caches: Caches
     ) -> tuple[tf.Tensor, Caches]:
-        """Scores the next token of every hypothesis (see `StepDecoder`).
-
-        The scores are [batch, beam, vocab].
-        """
+        """Scores the next token of every hypothesis, [batch, beam, vocab]; see `StepDecoder`."""
         pairs = zip(self.decoders, caches, strict=True)
         steps = [decoder.step(ids, parents, position, cache) for decoder, cache in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])

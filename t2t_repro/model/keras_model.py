@@ -32,18 +32,12 @@ YOUR_OWN = (
 
 
 def registered_part(name: str) -> Any:
-    """Returns the class that your module registered under a name.
-
-    It is None for this package's own classes.
-    """
+    """Returns the class that your module registered under a name; None for this package's."""
     return None if name.startswith("t2t_repro>") else keras.saving.get_registered_object(name)
 
 
 class SameShape(keras.layers.Layer):
-    """A layer whose output has its first input's shape.
-
-    It also has Keras's mask of this input.
-    """
+    """A layer whose output has the shape of its first input, and Keras's mask of it."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -68,10 +62,10 @@ class SameShape(keras.layers.Layer):
         """
         classes = [cls for cls in type(self).__mro__ if issubclass(cls, SameShape)]
         names = {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
-        own = {name: getattr(self, name) for name in names - {"self", "args", "kwargs"}}
-        if "config" in own:
-            own["config"] = own["config"].to_dict()
-        return super().get_config() | own
+        arguments = {name: getattr(self, name) for name in names - {"self", "args", "kwargs"}}
+        if "config" in arguments:
+            arguments["config"] = arguments["config"].to_dict()
+        return super().get_config() | arguments
 
 
 class SourceTargetModel(keras.Model):
@@ -86,10 +80,7 @@ class SourceTargetModel(keras.Model):
     vocab_size: int
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the model with source and target as one argument.
-
-        Keras calls a model so; see `call`.
-        """
+        """Calls the model, as Keras does, with source and target as one argument; see `call`."""
         for inputs in args:
             source_and_target(inputs)
         return super().__call__(*args, **kwargs)
@@ -100,15 +91,12 @@ class SourceTargetModel(keras.Model):
         return (*target_shape, self.vocab_size)
 
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
-        """Returns the mask of the target's tokens.
-
-        Keras's losses and metrics ignore the other positions.
-        """
+        """Returns the mask of the target's tokens; Keras's losses and metrics ignore the rest."""
         _, target = source_and_target(inputs)
         return ops.not_equal(target, PAD_ID)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Trains the model on one machine (see `keras.Model.fit`).
+        """Trains the model; see `keras.Model.fit`, which cannot train on several machines.
 
         Raises:
             UserError: the model was made under a strategy of several workers, or of several

@@ -70,10 +70,7 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
 
 
 def new_norm(config: LayerConfig, **kwargs: Any) -> keras.layers.Layer:
-    """Makes the norm of a layer.
-
-    ε is for the package's norm and Keras's; your own norm sets its own.
-    """
+    """Makes the norm of a layer; ε is for the package's and Keras's, your own norm sets its own."""
     if config.norm in _NORMS:
         kwargs["epsilon"] = config.norm_epsilon
     norm = named_norm(config.norm)(**kwargs)

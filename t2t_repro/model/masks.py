@@ -37,10 +37,7 @@ def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Allows attention to the ids that are not PAD.
-
-    Ids are [batch, key_length], the mask [batch, 1, key_length].
-    """
+    """Allows attention to ids [batch, key_length] that are not PAD: [batch, 1, key_length]."""
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 

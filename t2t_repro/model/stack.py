@@ -11,10 +11,7 @@ from t2t_repro.model.sublayer import SublayerConnection
 
 
 def check_names(config: LayerConfig) -> None:
-    """Checks the names of the activation and of the norm.
-
-    Only Keras knows them.
-    """
+    """Checks the names of the activation and of the norm, which only Keras knows."""
     named_activation(config.activation)
     named_norm(config.norm)
 

@@ -96,10 +96,7 @@ class StepDecoder:
             self._output_layer = model.output_layer(self.ids)
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
-        """Encodes source ids [batch, source_length].
-
-        The cache has no room for positions yet.
-        """
+        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
         model = self.model
         with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
@@ -145,7 +142,7 @@ class StepDecoder:
         ancestors = state.ancestors
         past: list[Past | State]
         if model.config.is_recurrent:
-            past = [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in state.past]
+            past = [State(tf.gather(layer, parents, batch_dims=1)) for layer in state.past]
         else:
             ancestors = cache.descend(ancestors, parents, position)
             mask = cache.line_mask(ancestors, position, model.neighbourhood)
@@ -155,7 +152,7 @@ class StepDecoder:
             logits = model.decode_next(
                 ids, position, state.memory, state.source_mask, past, self._output_layer
             )
-        kept: Any = [of_layer.kept for of_layer in past]
+        kept: Any = [layer_past.kept for layer_past in past]
         state = state._replace(past=kept, ancestors=ancestors)
         # With a shortlist there is one mask, otherwise none.
         for allowed in state.allowed:
@@ -164,10 +161,7 @@ class StepDecoder:
 
 
 def new_past(model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor) -> Any:
-    """Returns the `past` of a new `DecodingCache`.
-
-    It has `entries` entries.
-    """
+    """Returns the `past` of a `DecodingCache` before the first step, with so many entries."""
     config = model.config
     nothing: Any
     if config.is_recurrent:
@@ -210,10 +204,7 @@ class LoopWeights:
 
 
 def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.StatelessScope:
-    """Returns a scope in which variables have other values.
-
-    The values are not cast to the variables' dtypes.
-    """
+    """Returns a scope in which variables have other values, not cast to the variables' dtypes."""
     scope = keras.StatelessScope()
     for variable, value in values:
         # `state_mapping` of the constructor would cast values to the variable's dtype, and layers

@@ -106,17 +106,14 @@ class Transformer(SourceTargetModel):
     def _new_encoding(self, name: str) -> PositionalEncoding:
         """Makes a positional encoding."""
         at = self.settings
-        of_kind = at.positional_encoding, at.max_length, at.first_position
-        return PositionalEncoding(*of_kind, name=name, dtype=self.dtype_policy)
+        arguments = at.positional_encoding, at.max_length, at.first_position
+        return PositionalEncoding(*arguments, name=name, dtype=self.dtype_policy)
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
 
     def build(self, inputs_shape: Pair | None = None) -> None:
-        """Creates all weights.
-
-        Their shapes depend on the constructor's arguments only.
-        """
+        """Creates all weights; their shapes depend on the constructor's arguments only."""
         vectors = (None, None, self.config.d_model)
         for embedding in (self.embedding, self.source_embedding, self.softmax):
             if not embedding.built:
@@ -143,10 +140,7 @@ class Transformer(SourceTargetModel):
 
     @property
     def longest(self) -> int | None:
-        """The most positions of a sentence, or None for no limit.
-
-        The limit is the number of learned positions.
-        """
+        """The most positions of a sentence: the learned ones, or None for no limit."""
         encoding = self.positional_encoding
         return encoding.max_length if encoding.kind == "learned" else None
 
@@ -176,10 +170,7 @@ class Transformer(SourceTargetModel):
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
 
     def output_layer(self, ids: tf.Tensor | None = None) -> Projection:
-        """Returns x E^T + b, which scores the vocabulary, or some ids.
-
-        `ids`, [ids], selects the ids that are scored.
-        """
+        """Returns x E^T + b, which scores every entry of the vocabulary, or some ids [ids]."""
         table, bias = self.softmax.transposed_table(ids), self.logits_bias
         if bias is None:
             return Projection(table, None)
@@ -297,15 +288,15 @@ class Transformer(SourceTargetModel):
         Returns:
             the result of `loss`.
         """
-        of_source = of_target = None
+        source_layout = target_layout = None
         if capacity is not None:
             source, target = map(with_empty_row, (self.encoded_ids(source), target))
-            of_source = PackedLayout.of(source, capacity[0])
-            of_target = PackedLayout.of(target, capacity[1])
-        memory = self.encode(source, training, of_source)
-        vectors = self.decode(target, memory, source, training, of_target)
-        if of_target is not None:
-            vectors, target = vectors.vectors, of_target.pack_ids(target)
+            source_layout = PackedLayout.of(source, capacity[0])
+            target_layout = PackedLayout.of(target, capacity[1])
+        memory = self.encode(source, training, source_layout)
+        vectors = self.decode(target, memory, source, training, target_layout)
+        if target_layout is not None:
+            vectors, target = vectors.vectors, target_layout.pack_ids(target)
         rows, table = tf.reshape(vectors, [-1, self.config.d_model]), self.softmax.table_tensor()
         if self.logits_bias is not None:
             rows, table = _with_bias(rows, table, tf.convert_to_tensor(self.logits_bias))
@@ -341,10 +332,7 @@ def _embed(embedding: SharedEmbedding, ids: tf.Tensor, layout: PackedLayout | No
 
 
 def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns x' and E' with x' E'^T = x E^T + b.
-
-    The bias [vocab] is one more column of E.
-    """
+    """Returns x' and E' with x' E'^T = x E^T + b: the bias [vocab] is one more column of E."""
     # Columns of zeros up to a multiple of 8, which GPUs multiply faster.
     ones = tf.pad(tf.ones([tf.shape(rows)[0], 1], rows.dtype), [[0, 0], [0, 7]])
     column = tf.pad(bias[:, None], [[0, 0], [0, 7]])

@@ -98,10 +98,7 @@ def strict_bracket_f1(translations: Texts, references: References, sources: Text
 
 @configurable(denylist=TEXTS)
 def share_of_trees(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes the percentage of parses that are trees.
-
-    A tree has as many words as the reference.
-    """
+    """Computes the share of parses that are trees of as many words as the reference, in percent."""
     sentences = count_brackets(translations, references)
     fit = _total(sentences).trees
     signature = f"sentences:{len(sentences)}|trees:{fit}"
@@ -110,8 +107,8 @@ def share_of_trees(translations: Texts, references: References, sources: Texts =
 
 def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
     """Counts the brackets of each sentence (see `bracket_f1`)."""
-    ours, theirs = aligned(translations, references)
-    return [_compare(line, gold) for line, gold in zip(ours, _read(theirs), strict=True)]
+    hypotheses, rows = aligned(translations, references)
+    return [_compare(line, gold) for line, gold in zip(hypotheses, _read(rows), strict=True)]
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
@@ -177,10 +174,7 @@ def _is_counted(tree: Tree) -> list[bool]:
 
 
 def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    """Returns the brackets that count.
-
-    Each has its label, first word and end, in words that count.
-    """
+    """Returns the brackets that count: label, first word and end, in words that count."""
     before = [0, *accumulate(_is_counted(tree))]
     brackets: Counter[tuple[str, int, int]] = Counter()
     for whole_label, start, end in tree.constituents:

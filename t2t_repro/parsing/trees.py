@@ -102,10 +102,7 @@ def positions(tree: Tree) -> list[Position]:
 
 
 def bracketed(sentence: ParsedSentence) -> str:
-    """Returns a tree on one line, in brackets.
-
-    An example is (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))).
-    """
+    """Returns a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
     parts = []
     for word, position in zip(sentence.words, positions(sentence.tree), strict=True):
         opening = "".join(f"({constituent.label} " for constituent in position.opening)
@@ -255,10 +252,7 @@ def delinearise(line: str) -> Tree:
 
 
 def words_of(line: str) -> tuple[str, ...]:
-    """Splits a sentence into words.
-
-    Round brackets become -LRB- and -RRB-.
-    """
+    """Splits a sentence into words; round brackets become -LRB- and -RRB-."""
     return tuple(_WORD.findall(line.replace("(", "-LRB-").replace(")", "-RRB-")))
 
 

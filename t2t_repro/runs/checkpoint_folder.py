@@ -29,10 +29,7 @@ _PARTIAL = ".partial"
 
 
 class CheckpointFolder:
-    """Writes checkpoints into a folder, and keeps the last `keep`.
-
-    The folder is made if needed.
-    """
+    """Writes checkpoints into a folder, made if needed, and deletes all but the last `keep`."""
 
     def __init__(self, path: Path, keep: int = 1) -> None:
         self.path = path
@@ -173,10 +170,7 @@ class CheckpointFolder:
 
 
 def damage(path: str) -> str | None:
-    """Reads a whole checkpoint, and returns its fault or None.
-
-    Checksums are checked.
-    """
+    """Reads a whole checkpoint, checksums included; returns why it cannot be read, or None."""
     import tensorflow as tf
 
     try:
@@ -199,10 +193,7 @@ def _unreadable(path: str) -> Path:
 
 
 def newer_than_average(model_dir: Path, checkpoint: str) -> str | None:
-    """Returns the run's newest checkpoint if an average is older.
-
-    `checkpoint` may be an average. None if it is not, or not older.
-    """
+    """Returns the run's newest checkpoint if `checkpoint` is an average of older ones."""
     averaged, last = (CheckpointFolder(model_dir / name) for name in ("averaged", "checkpoints"))
     is_older = max(last.steps(), default=0) > max(averaged.steps(), default=0)
     return last.newest if is_older and checkpoint == averaged.newest else None

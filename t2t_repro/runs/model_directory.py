@@ -30,7 +30,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, read_json, write_json, write_whole
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_json import (
-    check_held,
+    check_fits_checkpoint,
     differing_sizes,
     not_a_transformer,
     read_model_json,
@@ -145,10 +145,7 @@ class ModelDirectory:
         )
 
     def last_checkpoints(self, count: int) -> dict[int, str]:
-        """Returns the run's last checkpoints (see `CheckpointFolder.last`).
-
-        The keys are their steps.
-        """
+        """Returns the run's last checkpoints by step; see `CheckpointFolder.last`."""
         self._check()
         return CheckpointFolder(self.checkpoints).last(count)
 
@@ -168,7 +165,7 @@ class ModelDirectory:
         from t2t_repro.model.transformer import Transformer
 
         sizes = self.sizes()
-        check_held(self.model_json, sizes, checkpoint or self.checkpoint())
+        check_fits_checkpoint(self.model_json, sizes, checkpoint or self.checkpoint())
         try:
             model = Transformer.from_config(sizes | ({"dtype": precision} if precision else {}))
         except UserError as error:
@@ -205,7 +202,7 @@ class ModelDirectory:
                 f"with {self.as_parent()}."
             )
         existing = {path.name: path.read_bytes() for path in subword_files(self.path)}
-        # A run that was killed at its start may have written one of two subword models.
+        # A run killed while it started may have written only one of two subword models.
         if not existing.items() <= subwords.contents().items():
             raise UserError(
                 f"{self.path} has other subwords than the data, "
@@ -233,10 +230,7 @@ class ModelDirectory:
 
 
 def _advice(path: Path) -> str:
-    """Returns advice for a path that is no model directory.
-
-    It names a model directory nearby, or how to get one.
-    """
+    """Returns advice for a path that is no model directory: one nearby, or how to get one."""
     folder = path if path.is_dir() else path.parent
     near = [folder, folder.parent, *sorted(folder.glob("*"))]
     if existing := next((one for one in near if (one / "model.json").is_file()), None):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -46,7 +45,7 @@ def read_model_json(path: Path) -> dict[str, Any]:
         raise not_a_transformer(path, error) from error
 
 
-def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
+def check_fits_checkpoint(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
     """Checks that a model is not larger than its checkpoint.
 
     The check comes before the model is built. A model.json that somebody else wrote could ask for
@@ -55,45 +54,38 @@ def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
     Raises:
         UserError: the checkpoint is smaller than the model's matrices in float32.
     """
-    folder, name = os.path.split(checkpoint)
-    files = Path(folder).glob(f"{name}.data-?????-of-?????")
-    held = sum(file.stat().st_size for file in files)
-    needed = 4 * parameter_count(sizes)
-    if needed > held:
+    files = Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.data-?????-of-?????")
+    size = sum(file.stat().st_size for file in files)
+    needed = 4 * parameter_count(sizes)  # float32
+    if needed > size:
         raise UserError(
-            f"{path} describes a model of {needed:,} bytes or more, but {checkpoint} has {held:,}: "
+            f"{path} describes a model of {needed:,} bytes or more, but {checkpoint} has {size:,}: "
             "put back the file that the training run wrote, or the whole checkpoint."
         )
 
 
 def parameter_count(sizes: Mapping[str, Any]) -> int:
-    """Counts the parameters of a Transformer's matrices.
-
-    Biases and norms have few, which are not counted.
-    """
-    # Every matrix has an axis of d_model: columns counts along the other one.
+    """Counts the parameters of a Transformer's matrices; those of biases and norms are few."""
+    # Every matrix has an axis of d_model: count the rest of its shape, and multiply at the end.
     config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
-    tables = rows
+    table_rows = rows
     if sizes["tied_embeddings"] in settings.OWN_SOURCE_EMBEDDING:
-        tables += sizes["source_vocab_size"] or rows
+        table_rows += sizes["source_vocab_size"] or rows
     if sizes["tied_embeddings"] in settings.OWN_SOFTMAX:
-        tables += rows
+        table_rows += rows
     if sizes.get("positional_encoding") == "learned":
-        tables += 2 * (sizes["max_length"] or 0)
+        table_rows += 2 * (sizes["max_length"] or 0)
     attention = 2 * config.num_heads * (config.key_depth + config.value_depth)
     encoder_layers, decoder_layers = depths_of(sizes)
     layers = encoder_layers + decoder_layers
-    columns = tables + layers * (attention + 2 * config.d_ff)
+    vectors = table_rows + layers * (attention + 2 * config.d_ff)
     # Cross-attention is counted above; this is the decoder's self-attention, or its SSRU.
-    columns += decoder_layers * (2 * config.d_model if config.is_recurrent else attention)
-    return config.d_model * columns
+    vectors += decoder_layers * (2 * config.d_model if config.is_recurrent else attention)
+    return config.d_model * vectors
 
 
 def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the numbers of encoder and decoder layers.
-
-    Older files have one number for both.
-    """
+    """Returns the numbers of layers of encoder and decoder; older files have one for both."""
     return sizes["num_layers"], sizes.get("num_decoder_layers") or sizes["num_layers"]
 
 

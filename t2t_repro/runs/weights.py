@@ -104,8 +104,10 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     view, reader = tf.train.CheckpointView(checkpoint), tf.train.load_checkpoint(checkpoint)
     matched = view.match(tf.train.Checkpoint(model=model))
     restored = set(map(id, matched.values()))
+    # Numbers of objects, and their paths from the root, which is object 0.
     paths = list(_paths(view, 0))
-    # A variable has several paths, since an optimizer lists the weights; the shortest is its key.
+    # A variable has several paths, since an optimizer lists the weights. The checkpoint's key is
+    # the shortest of them.
     variables = {number for number, path in paths if reader.has_tensor(_VALUE.format(path))}
     superfluous = [
         path.removeprefix("model/")
@@ -121,10 +123,7 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
 
 
 def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:
-    """Yields numbers and paths of the objects that an object holds.
-
-    The object is one of a checkpoint.
-    """
+    """Yields the numbers of the objects that an object of a checkpoint holds, with their paths."""
     for name, number in view.children(parent).items():
         yield number, f"{path}{name}"
         yield from _paths(view, number, f"{path}{name}/")
@@ -145,7 +144,7 @@ def check_exportable(
         UserError: the engine does not support a setting, or the model has weights of the user's own
             layers.
     """
-    own = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
+    user_weights = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
     usual = {
         "Transformer.neighbourhood": (model.neighbourhood, [None]),
         "LayerConfig.norm": (model.config.norm, ["LayerNorm"]),
@@ -155,13 +154,11 @@ def check_exportable(
         "Transformer.source_eos": (model.settings.source_eos, [True]),
     }
     # The one supported list of the user's own weights is the empty list.
-    check_supported(engine, {**usual, **settings, "weights": (own, [[]])})
+    check_supported(engine, {**usual, **settings, "weights": (user_weights, [[]])})
 
 
 def check_supported(engine: str, settings: Mapping[str, tuple[Any, Any]]) -> None:
-    """Checks settings with the values that an engine supports.
-
-    See `check_exportable`.
+    """Checks values by name, each with those that an engine supports; see `check_exportable`.
 
     Raises:
         UserError: the engine does not support a value.
@@ -175,10 +172,7 @@ def check_supported(engine: str, settings: Mapping[str, tuple[Any, Any]]) -> Non
 
 
 def logits_bias(model: Transformer) -> NDArray[np.float32]:
-    """Returns a copy of the bias of the logits, [vocab].
-
-    It is zeros where the model has none.
-    """
+    """Returns a copy of the bias of the logits, [vocab]; zeros where the model has none."""
     has_none = model.logits_bias is None
     return np.zeros(model.vocab_size, np.float32) if has_none else np.array(model.logits_bias)
 

@@ -27,9 +27,6 @@ def visible(line: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Removes U+FFFD, and words of nothing else.
-
-    It stands for bytes that are not a character.
-    """
+    """Removes U+FFFD, which stands for bytes of no character, and words of nothing else."""
     words = [word for word in text.split(" ") if not word or word.strip("\ufffd")]
     return " ".join(words).replace("\ufffd", "")

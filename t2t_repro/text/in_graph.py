@@ -369,10 +369,7 @@ def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor)
 
 
 def stripped(texts: tf.Tensor) -> tf.Tensor:
-    """Removes white space at the ends of texts [batch].
-
-    The results are valid UTF-8.
-    """
+    """Removes white space at the ends of texts [batch], and makes them valid UTF-8."""
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     return tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
 
@@ -388,10 +385,7 @@ def _readable(texts: tf.Tensor) -> tf.Tensor:
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:
-    """Returns which ids precede the first EOS and are not PAD.
-
-    Ids and result are [batch, length].
-    """
+    """Returns which ids [batch, length] precede the first EOS and are not PAD: [batch, length]."""
     ends = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1)
     return (ends == 0) & (ids != PAD_ID)
 
@@ -407,10 +401,7 @@ def _row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
 
 
 def is_word(characters: tf.Tensor) -> tf.Tensor:
-    """Returns which code points are letters or numbers.
-
-    They are those of str.isalnum, and so of T2T.
-    """
+    """Returns which code points are letters or numbers, as str.isalnum does and T2T with it."""
     return tf.searchsorted(_word_bounds(), characters, side="right") % 2 == 1
 
 
@@ -433,10 +424,7 @@ def _unescaped(words: tf.Tensor) -> tf.Tensor:
 
 
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
-    r"""Returns the characters of numbers such as `\8364;`.
-
-    Other parts become any text.
-    """
+    r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
     digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
     numbers = tf.strings.to_number(digits, tf.float64)
     codes = tf.cast(tf.minimum(numbers, sys.maxunicode + 1.0), tf.int32)

@@ -164,10 +164,7 @@ class MarianSubwords(MarkedSubwords):
         ]
 
     def _split_codes(self, text: str) -> tuple[list[str], str]:
-        """Returns the codes of a text, and the rest.
-
-        The codes are in the order of their ids.
-        """
+        """Returns the codes of a text, in the order of their ids, and the rest."""
         if not self.content.languages:
             codes = re.findall(self.code_pattern, text) if self.code_pattern else []
             return codes, text[sum(map(len, codes)) :]
@@ -212,7 +209,7 @@ class MarianSubwords(MarkedSubwords):
         return text
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content, if it has the symbols.
+        """Returns the file's content; all of these symbols must be language codes in it.
 
         Raises:
             UserError: a symbol is not a language code of the file.
@@ -233,7 +230,7 @@ class MarianSubwords(MarkedSubwords):
         return MarianTextOps(self)
 
     def sentencepiece(self) -> bytes:
-        """Returns the SentencePiece model of this side.
+        """Returns the SentencePiece model of this side; a vocabulary of words has none.
 
         Raises:
             UserError: the side has a vocabulary of words instead.

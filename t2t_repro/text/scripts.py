@@ -44,18 +44,12 @@ def bleu_tokenizer(references: Iterable[str]) -> str:
 
 
 def length_in_letters(text: str) -> int:
-    """Returns the length that a text would have in an alphabet.
-
-    Han counts as three letters.
-    """
+    """Returns the length that a text would have in an alphabet: Han counts as three letters."""
     return sum(_LETTERS.get(_script(character), 1) for character in text)
 
 
 @cache
 def _script(character: str) -> str:
-    """Returns the first word of a character's name, such as LATIN.
-
-    Kana are `KANA`.
-    """
+    """Returns the first word of a character's name, such as LATIN; of kana, `KANA`."""
     name = unicodedata.name(character, "").removeprefix("HALFWIDTH ").removeprefix("NEW ")
     return KANA if name.startswith(("HIRAGANA", "KATAKANA")) else name.partition(" ")[0]

@@ -50,10 +50,7 @@ class WordMarks(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[str], at_end: bool) -> "WordMarks":
-        """Finds the mark at the end, or start, of each piece.
-
-        Pieces are sorted by id.
-        """
+        """Finds the mark at the end, or at the start, of each piece; pieces are sorted by id."""
         is_marked = str.endswith if at_end else str.startswith
         return cls([is_marked(piece, SPACE_MARK) for piece in pieces], at_end)
 
@@ -278,10 +275,7 @@ class WordIds(dict[str, bytes]):
         return [np.frombuffer(self._of_line(words), np.int32).tolist() for words in lines]
 
     def block(self, lines: Iterable[Iterable[str]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the ids of all lines, and their number in each.
-
-        The ids are one line after the other.
-        """
+        """Returns the ids of all lines, one line after the other, and their number in each."""
         encoded = [self._of_line(words) for words in lines]
         lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
         return np.frombuffer(b"".join(encoded), np.int32), lengths // np.int32().nbytes
@@ -299,10 +293,7 @@ class WordIds(dict[str, bytes]):
 
 
 def as_utf8(line: str) -> bytes:
-    """Returns a line or word for SentencePiece.
-
-    Its space mark and lone surrogates are left out.
-    """
+    """Returns a line or word for SentencePiece: without its space mark, or lone surrogates."""
     text = without_invisible(line).replace(SPACE_MARK, " ")
     return text.encode("utf-8", errors="replace")
 
@@ -313,8 +304,5 @@ def _words(line: str) -> list[str]:
 
 
 def marks_end(model: bytes) -> bool:
-    """Returns whether a SentencePiece model marks the ends of words.
-
-    Other models mark their starts.
-    """
+    """Returns whether a SentencePiece model marks the ends of words instead of their starts."""
     return bool(ModelProto.FromString(model).trainer_spec.treat_whitespace_as_suffix)

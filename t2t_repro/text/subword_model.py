@@ -52,26 +52,17 @@ class SubwordPair(NamedTuple):
     target: SubwordModel
 
     def each(self, make: Callable[[SubwordModel], Result]) -> tuple[Result, Result]:
-        """Applies a function to the models of source and target.
-
-        A shared model is given once.
-        """
-        of_target = make(self.target)
-        return of_target if self.source is self.target else make(self.source), of_target
+        """Applies a function to the models of source and target; once if they share it."""
+        target = make(self.target)
+        return target if self.source is self.target else make(self.source), target
 
     @property
     def languages(self) -> Sequence[str]:
-        """The default codes of source and target.
-
-        They are empty unless a source begins with its target's code.
-        """
+        """Default codes of source and target, if a source begins with its target's code."""
         return self.source.content.languages if isinstance(self.source, MarianSubwords) else ()
 
     def encode_blocks(self, *sides: Sequence[str]) -> Sequence[FlatIds]:
-        """Encodes lines of source and target.
-
-        The target's code is put in front of the target.
-        """
+        """Encodes lines of source and target; the target's code is put in front of the target."""
         blocks = [model.encode_block(lines) for model, lines in zip(self, sides, strict=True)]
         if not self.languages:
             return blocks

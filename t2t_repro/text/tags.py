@@ -40,10 +40,7 @@ class Tags:
             logging.info(f"each line begins with the code of its target language: {codes}")
 
     def warn(self, lines: Sequence[str], first: int | None) -> None:
-        """Logs each fault of a tag once, in all calls.
-
-        `first` is the number of the first line.
-        """
+        """Logs each fault of a tag once, in all calls; lines have numbers from the first on."""
         for index, line in enumerate(lines):
             fault = self.fault(line)
             if fault and fault not in self._faults and len(self._faults) < 10:
@@ -54,7 +51,7 @@ class Tags:
     def fault(self, line: str) -> str:
         """Returns what is wrong with the tags in front of a line, or "".
 
-        An unknown tag that resembles none of the model's is text.
+        An unknown tag that resembles none of the model's counts as text.
         """
         front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line)) if self._known else None
         if not front or not line.strip():
@@ -63,10 +60,10 @@ class Tags:
         for tag in given:
             if tag in self._known:
                 continue
-            # This takes longer than the rest of a line's encoding.
+            # Only for unknown tags: this takes longer than the encoding of a line.
             close = get_close_matches(tag, self._known, cutoff=0.7)
-            others = codes if _LANGUAGE.fullmatch(tag) else []
-            if suggestions := list(dict.fromkeys([*close, *others])):
+            all_codes = codes if _LANGUAGE.fullmatch(tag) else []
+            if suggestions := list(dict.fromkeys([*close, *all_codes])):
                 return f"the model does not know {tag}, but {', '.join(suggestions[:20])}"
         if codes and not {*given, *self.defaults[1:]} & {*codes}:
             return f"no target language in front, expected {', '.join(codes[:20])}"
@@ -74,9 +71,6 @@ class Tags:
 
 
 def languages_in_front(line: str) -> str:
-    """Returns the codes in front of a line.
-
-    The white space after each is included.
-    """
+    """Returns the codes in front of a line, with the white space after each."""
     text = line.lstrip()
     return text.removesuffix(re.sub(f"^({_LANGUAGE.pattern})+", "", text))

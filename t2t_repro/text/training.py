@@ -242,19 +242,13 @@ SubwordRecipe = SubwordTraining | ExistingSubwords
 
 
 class SubwordRecipes(NamedTuple):
-    """The recipes of source and target.
-
-    They are the same object if the sides share the subwords.
-    """
+    """The recipes of source and target: the same object twice if they share the subwords."""
 
     source: SubwordRecipe
     target: SubwordRecipe
 
     def files(self) -> dict[str, tuple[SubwordRecipe, tuple[int, ...]]]:
-        """Returns the recipe of each file, and its sides.
-
-        A side is 0 for the source, 1 for the target.
-        """
+        """Returns the recipe of each file, and its sides: 0 for the source, 1 for the target."""
         if self.source is self.target:
             return {files.SHARED_SUBWORDS: (self.target, (0, 1))}
         source, target = (self.source, (0,)), (self.target, (1,))
@@ -292,10 +286,7 @@ def _nfc_rules() -> str:
 
 
 def _spellings(character: str) -> Iterator[str]:
-    """Yields a character in all its spellings.
-
-    The marks stand in any order, and some are composed with the letter.
-    """
+    """Yields a character, and its letter with the marks in any order, some of them composed."""
     yield character
     letter, *marks = [*normalize("NFD", character)]
     for ordered in map("".join, permutations(marks)):

@@ -101,7 +101,7 @@ class Checkpoints:
             self._best.tidy()
 
     def _newest_readable(self) -> int | None:
-        """Returns the step of the newest readable checkpoint, or None.
+        """Returns the step of the newest checkpoint that can be read, or None without any.
 
         Raises:
             UserError: there are checkpoints, but none can be read.
@@ -136,17 +136,11 @@ class Checkpoints:
             self._saved = state
 
     def save_best(self, state: RunState) -> None:
-        """Writes the best checkpoint, and deletes the one before.
-
-        It is the best on the dev set.
-        """
+        """Writes the checkpoint that is the best on the dev set, and deletes the one before."""
         self._write(self._best, state)
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
-        """Writes a checkpoint of a state into a folder.
-
-        A worker that only reads does nothing.
-        """
+        """Writes a checkpoint of a state into a folder; does nothing if this worker only reads."""
         if self.is_writer:
             self._state.assign(json.dumps(dataclasses.asdict(state) | {_FROZEN: self._frozen}))
             folder.write(self._checkpoint, state.step)

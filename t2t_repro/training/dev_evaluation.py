@@ -87,9 +87,9 @@ class DevEvaluation:
         """Returns the scores from the shares of all workers, in their order."""
         translations, *sums = zip(*shares, strict=True)
         texts = [""] * sum(map(len, translations))
-        for worker, of_worker in enumerate(translations):
-            texts[worker :: len(shares)] = of_worker
-        nll, tokens = ([sum(of_part) for of_part in zip(*each, strict=True)] for each in sums)
+        for worker, worker_texts in enumerate(translations):
+            texts[worker :: len(shares)] = worker_texts
+        nll, tokens = ([sum(part_sums) for part_sums in zip(*each, strict=True)] for each in sums)
         is_preview = len(texts) < len(self._source)
         score = self._score(texts, slice(len(texts)))
         corpora = [
@@ -112,10 +112,10 @@ class DevEvaluation:
 
     def _samples(self, texts: list[str]) -> str:
         """Returns a Markdown table of some translations of every part."""
-        of_each = math.ceil(_SAMPLES / len(self._parts))
+        per_part = math.ceil(_SAMPLES / len(self._parts))
         table = ["| source | translation | reference |", "|---|---|---|"]
         for part in self._parts:
-            columns = (side[part.lines][:of_each] for side in (self._source, texts, self._target))
+            columns = (side[part.lines][:per_part] for side in (self._source, texts, self._target))
             for row in zip(*columns, strict=False):
                 cells = (cell.replace("\n", " ").replace("|", "¦") for cell in row)
                 table.append(f"| {' | '.join(cells)} |")

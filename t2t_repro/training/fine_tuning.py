@@ -147,10 +147,10 @@ class InitialModel:
             table = getattr(model, name).table
             rows = getattr(initial, before[roles[0]]).table.numpy()
             side = _SIDES[roles[0]]
-            ours, theirs = subwords[side], self.subwords[side]
-            ids = matching_ids(ours, theirs)
+            wanted, existing = subwords[side], self.subwords[side]
+            ids = matching_ids(wanted, existing)
             counts = int((ids >= 0).sum()), int((ids < 0).sum())
-            if ours.model_path.read_bytes() == theirs.model_path.read_bytes():
+            if wanted.model_path.read_bytes() == existing.model_path.read_bytes():
                 # Rows without a subword too, which the softmax scores like the others.
                 ids = np.arange(min(table.shape[0], len(rows)))
             copied = [(table, rows)]

@@ -156,10 +156,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Reports that a dev evaluation is under way.
-
-        Its time is not training time.
-        """
+        """Reports that a dev evaluation is under way; its time is not training time."""
         began = time.monotonic()
         self._bar.set_postfix_str("evaluating on the dev set")
         try:
@@ -182,8 +179,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
         self.callbacks.on_test_begin()
         self.callbacks.on_test_end(values)
-        of_dev = {f"val_{name}": value for name, value in values.items()}
-        self.callbacks.on_epoch_end(step - 1, self._last | of_dev)
+        dev_values = {f"val_{name}": value for name, value in values.items()}
+        self.callbacks.on_epoch_end(step - 1, self._last | dev_values)
         self._scalars("dev", values | {"perplexity": perplexity}, step)
         self.text("dev/translations", scores.samples, step)
         if step in self.schedule.preview_at:
@@ -200,7 +197,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Sends events written within the block to TensorBoard.
+        """Sends TensorBoard what is written in the block; errors of the disk are one line.
 
         Raises:
             UserError: the disk fails; the message is one line.

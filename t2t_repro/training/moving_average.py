@@ -39,10 +39,7 @@ class MovingAverage(tf.Module):
             average.assign(weight)
 
     def update(self, step: tf.Tensor) -> None:
-        """Moves the average towards the weights after update `step`.
-
-        Call it outside of replicas.
-        """
+        """Moves the average towards the weights after update `step`; called outside of replicas."""
         if not self._decay:
             return
         steps = tf.cast(step, tf.float32)
@@ -56,10 +53,7 @@ class MovingAverage(tf.Module):
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Puts the average in place of the weights within the block.
-
-        Nothing changes without an average.
-        """
+        """Puts the average in place of the weights within a `with` block, if there is one."""
         kept = [tf.identity(weight) for weight in self._weights]
         try:
             for weight, average in zip(self._weights, self.values, strict=True):

@@ -39,10 +39,7 @@ class StopRequest:
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Makes a signal raise `Interrupted` within the block.
-
-        It may also have come before.
-        """
+        """Makes a signal that comes within the block, or came before, raise `Interrupted`."""
         self._may_interrupt = True
         try:
             if self():
@@ -60,10 +57,7 @@ class StopRequest:
 
 @contextmanager
 def stop_requested() -> Iterator[StopRequest]:
-    """Notes the first SIGINT or SIGTERM within the block.
-
-    The second ends the process.
-    """
+    """Notes the first SIGINT or SIGTERM within the block; the second ends the process."""
     stop = StopRequest()
     with _first_handled(stop.receive):
         yield stop
@@ -111,10 +105,7 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
 
 
 def _watch(arrivals: socket.socket) -> None:
-    """Reports the first signal, and ends the process at the second.
-
-    The process ends also during a long C call.
-    """
+    """Reports the first signal; ends the process at the second, also during a long C call."""
     if first := arrivals.recv(1):
         name = signal.Signals(first[0]).name
         logging.info("%s: ending after the work under way; a second signal ends at once", name)

@@ -101,10 +101,7 @@ class TrainLoop:
         return state.after_epoch()
 
     def _wait_for_epoch(self, state: RunState) -> tf.data.Dataset | None:
-        """Returns the batches of an epoch.
-
-        None if a signal came while they were prepared.
-        """
+        """Returns the batches of an epoch; None if a signal came while they were prepared."""
         try:
             with self._stop.interrupting():
                 return self.batches.epoch(state.epoch, state.batch, self.step.own_micro_batches)
@@ -115,10 +112,7 @@ class TrainLoop:
             return None
 
     def _evaluate(self, state: RunState, preview: bool = False) -> RunState:
-        """Scores the dev set, and returns the state after it.
-
-        A preview changes nothing.
-        """
+        """Scores the dev set, and returns the state after it; a preview changes nothing."""
         self._read_last_update()
         began = time.monotonic()
         share = None
@@ -168,10 +162,7 @@ class TrainLoop:
         self.log.update(step, result, tokens, capacity)
 
     def _ends(self, state: RunState) -> bool:
-        """Returns whether the run is over or stopped.
-
-        Several workers stop after the same update.
-        """
+        """Returns whether the run is over, or stopped: several workers after the same update."""
         is_stopped = self._stop() if self.workers.count == 1 else state.step >= self._stop_at
         return is_stopped or self.schedule.is_over(state)
 

@@ -84,8 +84,8 @@ class TrainStep:
         replicas = self.strategy.num_replicas_in_sync
         self.micro_batches_per_replica = per_replica = -(-self.settings.micro_batches // replicas)
         self.micro_batches = per_replica * replicas
-        own = own_replicas(self.strategy)
-        self.own_micro_batches = range(own.start * per_replica, own.stop * per_replica)
+        local = own_replicas(self.strategy)
+        self.own_micro_batches = range(local.start * per_replica, local.stop * per_replica)
         self.updated = updated_weights(self.model, self.settings.frozen)
         self.optimizer.build(self.updated)
         self.micro_batch_gradients = MicroBatchGradients(
@@ -161,8 +161,8 @@ class TrainStep:
             ids.set_shape([count, None, None])
         own_tokens = tf.math.count_nonzero(target, dtype=tf.float32)
         tokens, votes = replica.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
-        own = Batch(source, target, batch.capacity)
-        sums, gradients = self.micro_batch_gradients(step, number, own, 1.0 / tokens)
+        replica_batch = Batch(source, target, batch.capacity)
+        sums, gradients = self.micro_batch_gradients(step, number, replica_batch, 1.0 / tokens)
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         return sums, votes, gradients
 

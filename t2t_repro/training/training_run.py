@@ -132,19 +132,16 @@ class TrainingRun:
     def __post_init__(self) -> None:
         settings, is_chief = self.settings, self.workers.is_chief
         self._checkpoints = Checkpoints(self.directory, self.step, settings.checkpoints, is_chief)
-        own = [*settings.train.callbacks] if is_chief else []
-        if own:
+        callbacks = [*settings.train.callbacks] if is_chief else []
+        if callbacks:
             # Callbacks read the optimizer there, W&B's for the learning rate.
             self.step.model.compile(self.step.optimizer)
         self._callbacks = keras.callbacks.CallbackList(
-            own, model=self.step.model, epochs=1, steps=settings.schedule.steps, verbose=0
+            callbacks, model=self.step.model, epochs=1, steps=settings.schedule.steps, verbose=0
         )
 
     def train(self, data_dir: Path, configuration: Callable[[], Configuration]) -> RunState:
-        """Trains to the end (see `train`).
-
-        It goes on from the newest checkpoint, if there is one.
-        """
+        """Trains to the end, from the newest checkpoint if there is one; see `train`."""
         step, workers, schedule = self.step, self.workers, self.settings.schedule
         data, batches = self._prepare(data_dir)
         translator = Translator([step.model], data.subwords, self.settings.translator)
@@ -231,10 +228,7 @@ class TrainingRun:
         return state, differing
 
     def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
-        """Copies the initial model's weights.
-
-        They are evaluated first.
-        """
+        """Copies the initial model's weights; the first evaluation is of them."""
         ancestor = initial.give(self.step.model, data.subwords)
         self.step.average.restart()
         self.workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
@@ -244,10 +238,7 @@ class TrainingRun:
         return RunState().awaiting_evaluation()
 
     def _log_start(self, state: RunState, differing: Sequence[str]) -> None:
-        """Logs where a run goes on, and bindings that differ.
-
-        It logs the step after which the run goes on or has finished.
-        """
+        """Logs the step after which a run goes on or has finished, and bindings that differ."""
         # A run that was stopped before its first update has a checkpoint of step 0.
         if not state.step and not self._checkpoints.newest:
             return

@@ -107,10 +107,7 @@ class Workers:
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Runs the block on the chief, then on the others.
-
-        A UserError of the chief ends all workers.
-        """
+        """Runs the block on the chief, then on the others; a UserError of the chief ends all."""
         if not self.is_chief and (failure := self.gather(None)[0]):
             raise UserError(failure)
         try:
@@ -184,12 +181,12 @@ class Workers:
                 "TF_CONFIG."
             ) from error
 
-    def _all_gather(self, own: np.ndarray) -> np.ndarray:
+    def _all_gather(self, row: np.ndarray) -> np.ndarray:
         """Concatenates arrays of one shape from all workers, on CPUs."""
         self._gathers += 1
         with tf.device("CPU:0"):
             gathered = tf.raw_ops.CollectiveGatherV2(
-                input=own,
+                input=row,
                 group_size=self.count,
                 group_key=_GROUP_KEY,
                 instance_key=self._gathers,
@@ -234,10 +231,7 @@ def own_replicas(strategy: tf.distribute.Strategy) -> range:
 
 
 def find_workers() -> Workers:
-    """Finds the workers that TF_CONFIG or Slurm names.
-
-    TF_CONFIG comes before Slurm's `srun`. Without either, this process is the only one.
-    """
+    """Finds the workers that TF_CONFIG, or else Slurm's `srun`, names; this process if neither."""
     if os.environ.get("TF_CONFIG"):
         return _tf_config_workers()
     if os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":

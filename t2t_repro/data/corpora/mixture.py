@@ -184,10 +184,7 @@ class Reversed(Altered):
 
 
 def parts_of(corpus: Corpus) -> Sequence[Part]:
-    """Returns the corpora of a mixture.
-
-    A single corpus is its own part.
-    """
+    """Returns the corpora of a mixture; a single corpus is its own part."""
     return corpus.parts if isinstance(corpus, Mixture) else [Part("", corpus)]
 
 
@@ -260,19 +257,16 @@ class EpochMixture:
         return times
 
     def _stream_start(self, index: int, size: int, position: int) -> NDArray[np.int64]:
-        """Returns the sentences before a position of a corpus's stream.
-
-        They are those of the position's round alone.
-        """
-        number, of_round = divmod(position, size)
-        if not of_round:
+        """Returns the sentences before a position of a corpus's stream, of that round alone."""
+        number, offset = divmod(position, size)
+        if not offset:
             return np.empty(0, np.int64)
         generator = np.random.default_rng([self._seed, index, number, _STREAM])
-        return generator.permutation(size)[:of_round]
+        return generator.permutation(size)[:offset]
 
 
 def _check_unmixed(parameter: str, corpus: Corpus) -> None:
-    """Refuses a mixture as part of another corpus.
+    """Raises a `UserError` if a part of another corpus is a mixture: its weights would be lost.
 
     Raises:
         UserError: a part of the corpus is a mixture, whose weights would be lost.

@@ -61,10 +61,7 @@ class TextFilesCorpus:
         self.splits = tuple(self._files)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file.
-
-        A file's folder does not matter.
-        """
+        """Returns name, size and SHA-256 of every file; its folder does not matter."""
         files = self._files.items()
         splits = {split: [[*map(identify, paths)] for paths in entries] for split, entries in files}
         return {"corpus": "TextFilesCorpus", "splits": splits}
@@ -125,7 +122,7 @@ def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
 
 
 def _length(path: Path, columns: int) -> int:
-    """Counts the lines of a file, and checks their number of columns.
+    """Counts the lines of a file, and checks that they have 1 or 2 columns.
 
     Raises:
         UserError: the file is not plain text, or too many lines have another number of columns.
@@ -152,10 +149,7 @@ def _length(path: Path, columns: int) -> int:
 
 @cache  # Once a process, which checks a corpus several times.
 def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None:
-    """Warns if the sides of an entry seem to be exchanged.
-
-    Its source then looks like the target of the first entry.
-    """
+    """Warns where the source of an entry looks like the target of the first one."""
     (source, target), (its_source, _) = map(_fragments, (first, other))
     if (its_source & target).total() > 2 * (its_source & source).total():
         its_files, files = (" and ".join(map(str, paths)) for paths in (other, first))

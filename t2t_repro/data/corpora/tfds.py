@@ -57,10 +57,7 @@ class TfdsCorpus:
         return given_splits(self.train_split, self.dev_split, self.test_split)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the description of the data set.
-
-        It has the name, version and languages, and each split's TFDS name and number of pairs.
-        """
+        """Returns data set, version, languages, and each split's TFDS name and number of pairs."""
         info = self._prepared_builder().info
         return {
             "corpus": "TfdsCorpus",
@@ -133,7 +130,7 @@ class TfdsCorpus:
             ) from error
 
     def _prepared_builder(self) -> Any:
-        """Opens the prepared data set, and checks its languages and splits.
+        """Opens the prepared data set, if it has the languages and the splits.
 
         Raises:
             UserError: the data set is not prepared, or lacks a language or a split.
@@ -175,10 +172,7 @@ def _records(builder: Any, split: str) -> Iterator[Any]:
 
 
 def _one_line(sentence: bytes) -> str:
-    """Decodes a sentence of bytes to one line.
-
-    Line breaks, and white space around them, become one space.
-    """
+    """Decodes a sentence; line breaks, and white space around them, become one space."""
     text = sentence.decode("utf-8")
     if "\n" not in text:
         return text

@@ -16,18 +16,12 @@ Attend = Callable[..., tf.Tensor]
 
 
 def keys_of_query(window: tuple[int, int], length: float) -> float:
-    """Returns how many keys each query is scored against.
-
-    Keys that are then masked count, too.
-    """
+    """Returns how many keys each query is scored against, including those that are then masked."""
     return length if length <= _block(window) else _block(window) + sum(window)
 
 
 def _block(window: tuple[int, int]) -> int:
-    """Returns the queries of a block.
-
-    A block's range of keys is at most twice as wide.
-    """
+    """Returns the queries of a block; its range of keys is at most twice as wide."""
     return max(sum(window), _SMALLEST_BLOCK)
 
 
@@ -55,9 +49,9 @@ def blocked_attention(
 
     if may_be_seen is not None:
         may_be_seen = tf.repeat(tf.broadcast_to(may_be_seen, [batch, 1, length]), heads, axis=0)
-    of_queries = blocks.queries(rows(queries))[:, None]
+    query_blocks = blocks.queries(rows(queries))[:, None]
     keys, values = (blocks.keys(rows(x))[:, None] for x in keys_values)
-    context = attend(of_queries, (keys, values), blocks.mask(may_be_seen))
+    context = attend(query_blocks, (keys, values), blocks.mask(may_be_seen))
     context = blocks.join(context[:, 0])
     return tf.reshape(context, [batch, queries.shape[1], length, values.shape[-1]])
 
@@ -111,10 +105,7 @@ class _Blocks:
         return tf.reshape(blocks, [self._rows, -1, blocks.shape[-1]])[:, : self._length]
 
     def _filled(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
-        """Fills the last block and adds blocks on both sides.
-
-        All that is added is zeros.
-        """
+        """Fills the last block with zeros, and adds blocks of zeros on both sides."""
         around = blocks_around * self._block
         missing = self._count * self._block - self._length
         return tf.pad(x, [[0, 0], [around, missing + around], [0, 0]])

@@ -97,12 +97,12 @@ def _softmax_passes(
         e = tf.cast(e, x.dtype)
         weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
         p_x += tf.cast(tf.matmul(e, weighted, transpose_a=True), tf.float32)
-        of_block = tf.cast(tf.cast(tf.matmul(e, table), tf.float32) / s, x.dtype)
+        block_p_table = tf.cast(tf.cast(tf.matmul(e, table), tf.float32) / s, x.dtype)
         return (
             block + 1,
             p_x,
             normalizers.write(block, tf.squeeze(log_normalizer, axis=1)),
-            p_table.write(block, of_block),
+            p_table.write(block, block_p_table),
         )
 
     _, p_x, normalizers, p_table = tf.while_loop(
@@ -127,15 +127,12 @@ def _softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     largest logit.
     """
     p = tf.nn.softmax(logits)
-    largest, of_largest = (tf.reduce_max(v, axis=1, keepdims=True) for v in (logits, p))
-    return p, tf.ones([]), largest - tf.math.log(of_largest)
+    largest, largest_p = (tf.reduce_max(v, axis=1, keepdims=True) for v in (logits, p))
+    return p, tf.ones([]), largest - tf.math.log(largest_p)
 
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
-    """Returns the most tokens whose logits are computed at a time.
-
-    The second result is the number by which that number of tokens must be divisible.
-    """
+    """Returns the most tokens that have logits at a time, and the number that divides theirs."""
     if gpu.has_gpu():
         return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
     return max(1, LOGITS_ON_A_CPU // vocab_size), 1

@@ -39,8 +39,8 @@ def best_extensions(
     if forbidden:
         maxima = _maxima_without(is_forbidden, groups, maxima)
     # Rounding is monotonic: the maxima of the sums are the sums of the maxima.
-    of_groups = log_probs[..., None] + (maxima - normalizers[..., None])
-    _, best = tf.math.top_k(tf.reshape(of_groups, [-1, beam * count]), k)
+    group_log_probs = log_probs[..., None] + (maxima - normalizers[..., None])
+    _, best = tf.math.top_k(tf.reshape(group_log_probs, [-1, beam * count]), k)
     # In the order of their indices, which equal values keep.
     best = tf.sort(best, axis=-1)  # [batch, k]
     hypotheses = best // count
@@ -48,8 +48,8 @@ def best_extensions(
     if forbidden:
         candidates = tf.where(tf.gather(is_forbidden, best % count), -math.inf, candidates)
     before, normalizers = (
-        tf.gather(of_each, hypotheses, batch_dims=1)[..., None]
-        for of_each in (log_probs, normalizers)
+        tf.gather(values, hypotheses, batch_dims=1)[..., None]
+        for values in (log_probs, normalizers)
     )
     candidates = before + (candidates - normalizers)  # [batch, k, size]
     best_log_probs, places = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)

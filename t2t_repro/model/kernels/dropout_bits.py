@@ -44,10 +44,7 @@ def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws the same bits element by element.
-
-    Each count of Philox gives eight levels, one for each element.
-    """
+    """Draws the same bits: each count of Philox gives eight levels, one per element."""
     number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     count = shifted(number, 3)
     key, upper_half = (halves(part) for part in tf.unstack(seed))
@@ -58,10 +55,7 @@ def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
-    """Scrambles seeds [draws, 2] to int64, as TensorFlow does.
-
-    TensorFlow does it before each draw.
-    """
+    """Scrambles seeds [draws, 2] as TensorFlow does before each draw; the result is int64."""
     counter = [word for part in tf.unstack(_unsigned(seeds), axis=1) for word in halves(part)]
     return tf.bitcast(tf.stack(joined(philox(counter, _SCRAMBLING_KEY)), axis=1), tf.int64)
 

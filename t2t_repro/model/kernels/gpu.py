@@ -105,9 +105,9 @@ def layer_norm_gradient(
     mean, along = (tf.reduce_mean(v, axis=-1, keepdims=True) for v in (g, g * normal))
     d_x = (g - mean - normal * along) * scale
     (written,) = optimization_barrier(tf.cast(normal, dtype))
-    of_gamma = upstream * tf.cast(written, tf.float32)
+    gamma_terms = upstream * tf.cast(written, tf.float32)
     d_gamma, d_beta = (
-        tf.reduce_sum(tf.reshape(v, [-1, v.shape[-1]]), axis=0) for v in (of_gamma, upstream)
+        tf.reduce_sum(tf.reshape(v, [-1, v.shape[-1]]), axis=0) for v in (gamma_terms, upstream)
     )
     return d_x, d_gamma, d_beta
 
@@ -154,10 +154,7 @@ def halves(bits: tf.Tensor) -> Words:
 
 
 def joined(words: Words) -> Words:
-    """Joins each two words to 64 bits (the inverse of `halves`).
-
-    The lower half comes first.
-    """
+    """Joins each two words to 64 bits, the lower half first: the inverse of `halves`."""
     wide = [tf.cast(word, tf.uint64) for word in words]
     return [
         low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))

@@ -90,10 +90,10 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             if gpu.has_gpu():
-                d_x, *of_weights = gpu.layer_norm_gradient(x, upstream, gamma, normalized)
+                d_x, *d_weights = gpu.layer_norm_gradient(x, upstream, gamma, normalized)
             else:
-                d_x, *of_weights = _layer_norm_gradient(normal, scale, upstream, gamma)
-            return tf.cast(d_x, x.dtype), *of_weights
+                d_x, *d_weights = _layer_norm_gradient(normal, scale, upstream, gamma)
+            return tf.cast(d_x, x.dtype), *d_weights
 
         return tf.cast(normal * gamma + beta, x.dtype), gradient
 
@@ -114,14 +114,14 @@ def _layer_norm_gradient(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes ∂x, ∂γ and ∂β in few passes over memory."""
     upstream = tf.cast(upstream, tf.float32)
-    of_gamma = upstream * normal
+    gamma_terms = upstream * normal
     # The means of g and g x̂ as products: nothing as large as x is written for them.
     share = gamma / tf.cast(tf.size(gamma), gamma.dtype)
-    mean, along = (tf.linalg.matvec(v, share)[..., None] for v in (upstream, of_gamma))
+    mean, along = (tf.linalg.matvec(v, share)[..., None] for v in (upstream, gamma_terms))
     d_x = (upstream * gamma - mean - normal * along) * scale
     # Sums over all but the last axis, several times as fast as reduce_sum.
     d_gamma, d_beta = (
         tf.raw_ops.BiasAddGrad(out_backprop=tf.reshape(v, [-1, v.shape[-1]]))
-        for v in (of_gamma, upstream)
+        for v in (gamma_terms, upstream)
     )
     return d_x, d_gamma, d_beta

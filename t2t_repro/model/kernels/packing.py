@@ -51,10 +51,7 @@ Vectors: TypeAlias = tf.Tensor | Packed
 
 
 def positionwise(call: Call) -> Call:
-    """Lets a layer's `call` read packed vectors too.
-
-    The `call` must treat all vectors alike.
-    """
+    """Lets a layer's `call`, which treats all vectors alike, read packed vectors too."""
 
     @functools.wraps(call)
     def call_any(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -64,10 +61,7 @@ def positionwise(call: Call) -> Call:
 
 
 def map_positions(function: Callable[[tf.Tensor], tf.Tensor], x: Vectors) -> Vectors:
-    """Applies a function to vectors, packed or not.
-
-    The function must treat all vectors alike.
-    """
+    """Applies a function that treats all vectors alike to vectors, packed or not."""
     return x.map(function) if isinstance(x, Packed) else function(x)
 
 
@@ -86,10 +80,7 @@ def first_rows(x: Vectors) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
-    """Adds a row of PAD to ids [batch, length].
-
-    Slots without a token belong to it.
-    """
+    """Adds a row of PAD to ids [batch, length], to which slots without a token belong."""
     return tf.pad(ids, [[0, 1], [0, 0]], constant_values=PAD_ID)
 
 
@@ -144,10 +135,7 @@ class PackedLayout(NamedTuple):
         return self.position_of_slot % self.length
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """Packs ids [batch, length] → [1, capacity].
-
-        Slots without a token get PAD.
-        """
+        """Packs ids [batch, length] → [1, capacity]; PAD in slots without a token."""
         packed = tf.gather(tf.reshape(ids, [-1]), self.position_of_slot)
         return tf.where(self.holds_token, packed, PAD_ID)[None]
 
@@ -166,11 +154,7 @@ class PackedLayout(NamedTuple):
         return tf.reshape(rows, [1, -1, num_heads * depth])
 
     def _head_rows(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns indices between rows [capacity, heads] and [batch, heads, length].
-
-        The first result has the row in [capacity, heads] of each in [batch, heads, length]; the
-        second is its inverse.
-        """
+        """Returns the row in [capacity, heads] of each in [batch, heads, length], and back."""
         head = tf.range(num_heads)
         slot = tf.reshape(self.slot_of_position, [self.batch, 1, self.length])
         unpack = slot * num_heads + head[:, None]
