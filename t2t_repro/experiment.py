@@ -43,7 +43,7 @@ def read(
     data_dir: Path = Path(),
     needed: Collection[Callable[..., Any]] = (),
 ) -> Experiment:
-    """Reads the gin file of an experiment, checks it, and builds its settings.
+    """Reads and checks an experiment's gin file, and builds its settings.
 
     First, `configure` reads the file. Then `train.sized_by` chooses the values that depend on the
     number of training pairs. Missing bindings are reported next. At last, constructors refuse

@@ -53,10 +53,10 @@ class CorpusReport:
 
 @dataclass(frozen=True)
 class EpochReport(CorpusReport):
-    """Statistics of the first epoch; other epochs differ only in the number of batches.
+    """Statistics of the first epoch.
 
-    Epochs of a mixture also differ in tokens. Tokens and batches are an estimate if every epoch is
-    segmented again.
+    Other epochs differ only in the number of batches. Epochs of a mixture also differ in tokens.
+    Tokens and batches are an estimate if every epoch is segmented again.
 
     epoch.json of the model directory holds it.
 

@@ -96,7 +96,7 @@ class Variants(Protocol):
 def clean(
     blocks: Iterable[Sequence[Pair]], rules: Cleaning, held_out: Iterable[Pair], workers: int
 ) -> Iterator[tuple[list[Pair], CleaningReport]]:
-    """Applies the rules to the training pairs of a corpus, block by block.
+    """Applies the rules to the training pairs, block by block.
 
     Duplicates are found by 64-bit hashes, so that tens of millions of pairs fit in memory. The
     chance that 40 million pairs lose one because two hashes are equal is 1 in 10,000.

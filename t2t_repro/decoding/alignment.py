@@ -19,7 +19,7 @@ from t2t_repro.vocabulary import NO_WORD
 
 
 class Aligner:
-    """Links each target word with the source word that gets the most attention.
+    """Links each target word with its most attended source word.
 
     Attention is the mean over the heads of one decoder layer, summed over the subwords of the
     target word and over those of the source word. EOS is not a word.

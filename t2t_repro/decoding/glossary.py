@@ -31,7 +31,7 @@ class Glossary:
     """A `SoftGrammar` that scores the ids of terms higher.
 
     Args:
-        subwords: of source and target.
+        subwords: subword models of source and target.
         file: see `settings.glossary`.
         bonus: see `settings.glossary`.
 
@@ -74,7 +74,7 @@ class Glossary:
         self._forms = tf.ragged.constant([*map(list, forms.values())], tf.int32).to_tensor(-1)
 
     def _words(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the words of texts with single blanks between them, from [batch, length] ids."""
+        """Returns the words of ids [batch, length], with single blanks between them."""
         text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=1)
         text = tf.strings.regex_replace(text, _ALONE, r" \0 ")
         return tf.strings.strip(tf.strings.regex_replace(text, r"\s+", " "))
@@ -107,7 +107,10 @@ class Glossary:
         return forms, tf.zeros_like(forms, tf.bool), left, tf.reduce_sum(left * longest, 2)
 
     def gain(self, state: _State) -> tf.Tensor:
-        """Returns the most nats that are given back, from the state before the first id."""
+        """Returns the most nats that are given back.
+
+        `state` is that before the first id.
+        """
         return self._bonus * tf.cast(tf.reduce_max(state[3]), tf.float32)
 
     def wanted(self, state: _State) -> tf.Tensor:
@@ -116,7 +119,7 @@ class Glossary:
         return tf.reshape(forms, [tf.shape(forms)[0], -1])
 
     def among(self, state: _State, ids: tf.Tensor) -> _State:
-        """Returns the state with places in the place of ids (see `SoftGrammar`)."""
+        """Returns the state with positions instead of ids (see `SoftGrammar`)."""
         return tf.where(state[0] < 0, -1, places_among(ids, state[0])), *state[1:]
 
     def after(self, state: _State, ids: tf.Tensor) -> _State:

@@ -37,13 +37,15 @@ MODEL, CONFIG, SHORTLIST, VERSION = "model.tflite", "config.json", "shortlist.np
 
 
 class LiteRTTranslator:
-    """An `Engine` that translates some lines of similar length together on every core.
+    """An `Engine` that reads a LiteRT file.
+
+    It translates some lines of similar length together on every core.
 
     Args:
         directory: an export of `export --format=litert`.
 
     Attributes:
-        path: of the model's file.
+        path: path of the model's file.
         subwords, tags, beam_size, trained_length: see `Engine`.
         aligns: False.
         align, score: None.
@@ -98,7 +100,11 @@ class LiteRTTranslator:
         first: int | None = 1,
         report: Report = None,
     ) -> list[list[Translation]]:
-        """Translates lines; see `Translator.translate`. Prefixes are refused."""
+        """Translates lines (see `Translator.translate`).
+
+        Raises:
+            UserError: there are prefixes, or `n_best` is above the beam of the exported model.
+        """
         if prefixes or not 1 <= n_best <= self.beam_size:
             beam = f"1 ... {self.beam_size}, the beam of the exported model, and no prefixes."
             raise UserError(f"n_best is {n_best}, expected {beam}")

@@ -52,9 +52,10 @@ def translate_marked(
 
 
 def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
-    """Returns of each element the number of the one around it, or -1, and its tags.
+    """Returns the elements of a text.
 
-    An empty tag is there twice. If the text is ill-formed, or has very many, there are none.
+    Each has the number of the element around it, or -1, and its two tags. An empty tag is there
+    twice. If the text is ill-formed, or has very many, there are none.
     """
     found, unclosed = list[tuple[int, re.Match[str], re.Match[str]]](), [-1]
     for tag in _TAG.finditer(text):
@@ -72,7 +73,9 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
 
 
 def lift(text: str) -> tuple[str, dict[int, int]]:
-    """Takes the markup out of a text, unless it is ill-formed or cuts a word.
+    """Takes the markup out of a text.
+
+    Ill-formed markup, and markup that cuts a word, stays.
 
     Returns:
         the text without markup, and where in it each tag was, by the places of the tags.
@@ -105,9 +108,10 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
     """Puts the markup of a text into the translation of the rest.
 
     Args:
-        text: with its markup.
-        target: the translation of the text without.
-        links: of the two; "" is returned if no word of `target` aligns with those of an element.
+        text: a text with its markup.
+        target: the translation of the text without markup.
+        links: alignment of the two; "" is returned if no word of `target` aligns with those of an
+            element.
     """
     plain, cuts = lift(text)
     source, words = ([one.span() for one in _WORD.finditer(side)] for side in (plain, target))

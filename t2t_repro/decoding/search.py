@@ -242,7 +242,7 @@ class Search(Protocol):
 
     @property
     def beam_size(self) -> int:
-        """The number of hypotheses of a sentence that are decoded side by side."""
+        """The number of hypotheses of a sentence decoded side by side."""
 
     def search(
         self,

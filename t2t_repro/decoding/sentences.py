@@ -44,7 +44,10 @@ def translate_split(
 
 
 def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
-    """Returns the sentences that have more subwords, with a tag, than the longest in training."""
+    """Returns the sentences that are longer than any in training.
+
+    They have more subwords, the tag included. Markup is not counted.
+    """
     longest = engine.trained_length
     # Only these are encoded: a subword has a byte or more, but for EOS and the first word's mark.
     maybe = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
@@ -53,7 +56,10 @@ def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[st
 
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:
-    """Returns a function that aligns sentences, with a tag in front; None without alignment."""
+    """Returns a function that aligns sentences, or None.
+
+    None if the engine cannot align. The tag stands in front of each sentence.
+    """
     align_lines: Any = engine.align
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
@@ -70,21 +76,22 @@ def translate_sentences(
     long: Callable[[Sequence[str]], Collection[str]] = lambda sentences: (),
     align: Align | None = None,
 ) -> list[Translation]:
-    """Translates lines sentence by sentence; equal sentences are translated once.
+    """Translates lines sentence by sentence.
 
-    A sentence that is too long is halved at commas or white space. So is one whose translation
-    cycles. A long one's, or one that has lost much, is compared with those of its halves. A
-    translation has addresses, placeholders and the like exactly as often as its line: where it
-    would not, the parts between them are translated. Tags are placed by alignment; where it does
-    not place them, the parts between them are translated, too. What has no words stays as it is.
-    The code of a target language in front of a line stands in front of all its sentences.
+    Equal sentences are translated once. A sentence is halved, at a comma or else at white space, if
+    it is too long or its translation repeats itself. A long sentence, or one whose translation has
+    lost much, is translated in halves too; these are taken if they are longer by more than a ninth.
+    URLs, placeholders and the like occur in a translation exactly as often as in its line.
+    Otherwise the parts between them are translated by themselves; so are the parts between tags
+    that alignment does not place. Text without words stays as it is. The code of a target language
+    in front of a line is put in front of each of its sentences.
 
     Args:
         lines: any texts. The white space at the ends of a line stays, too.
-        language: of `split`.
+        language: the code of the source language, for `split`.
         translate: returns a translation of each text. For a truncated text that contains white
             space, the translation is ignored.
-        long: returns which texts are halved without a translation, where they can be.
+        long: returns the texts that are too long to be translated whole.
         align: aligns texts with their translations.
 
     Returns:
@@ -115,7 +122,10 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
 
 
 def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Separates a sentence from the marks around it; without words, all of it is marks."""
+    """Separates a sentence from the marks around it.
+
+    Without words, all of it is marks.
+    """
     text, blank = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
@@ -133,7 +143,10 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
-    """Returns the gaps at which a text can be halved: after commas or words, not in kept parts."""
+    """Returns the gaps at which a text can be halved.
+
+    They are after commas or words, but not in kept parts.
+    """
     shown, start = masked(text), len(languages_in_front(text))
     commas = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
     return [*commas.finditer(shown, start)] or [*re.compile(r"\s+").finditer(shown, start)]
@@ -142,8 +155,8 @@ def _gaps(text: str) -> list[re.Match[str]]:
 def _divide(text: str, found: Translation) -> _Division:
     """Halves a text if its translation is bad, or may be.
 
-    It may be if much of a text or a number is lost, or the text is long: the halves then show what
-    is usual. If the translation has not what is kept, the text is divided there.
+    It may be if much of a text or a number is lost, or the text is long: the halves then show the
+    usual length. If the translation has not the same kept parts, the text is divided there.
     """
     letters, own = length_in_letters(found.text), length_in_letters(text)
     is_bad = found.truncated or without_cycles(found.text, text) != found.text
@@ -162,7 +175,10 @@ def _divide(text: str, found: Translation) -> _Division:
 def _fit(
     sentence: SentencePart, best: Mapping[str, str], divided: Mapping[str, _Division]
 ) -> list[SentencePart]:
-    """Replaces a sentence by its parts, and these by theirs, where they are better."""
+    """Replaces a sentence by its parts where they are better.
+
+    The parts are replaced by theirs in the same way.
+    """
     text, blank = sentence
     division, most = divided.get(text, ([], 0))
     parts = [one for part in division for one in _fit(part, best, divided)]
@@ -179,7 +195,7 @@ def _between_kept(text: str) -> Iterator[SentencePart]:
     spans = [found.span() for found in KEPT.finditer(text, place)]
     for start, end in [*spans, (len(text), len(text))]:
         words = WORDS.search(text, place, start)
-        # What would be kept only without the text before it stays, too.
+        # A part that would be kept only without the text before it stays, too.
         if words and any(map(str.isalpha, words[0])) and not kept(words[0]):
             yield "", text[place : words.start()]
             yield codes + words[0], text[words.end() : end]
@@ -189,7 +205,7 @@ def _between_kept(text: str) -> Iterator[SentencePart]:
 
 
 def _without_additions(text: str, translation: str) -> str:
-    """Returns the translation of a part without cycles and what the model has added."""
+    """Returns a part's translation without cycles and the model's additions."""
     source, best = text.removeprefix(languages_in_front(text)), without_cycles(translation, text)
     if kept(best) != kept(source):
         best = " ".join(masked(best, " ").split()) or source
@@ -203,7 +219,10 @@ def _join(
     known: Mapping[str, Translation],
     best: Mapping[str, str],
 ) -> Translation:
-    """Joins the translations of a line's parts; the line itself if what is kept still differs."""
+    """Joins the translations of a line's parts.
+
+    Returns the line itself if the kept parts still differ.
+    """
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
     line = line.replace(codes, "", 1)
     # Of each piece, the source and what stands for it.
@@ -224,7 +243,10 @@ def _join(
 
 
 def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
-    """Returns a blank between two pieces where only the translations' language has blanks."""
+    """Returns the blank between two translated pieces, or "".
+
+    It is a blank if only the translations' language has blanks.
+    """
     source, text = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
     # Chinese quotation marks are other languages' too.
     has_none = re.search(rf"\s|{SIGN}", text)

@@ -74,7 +74,7 @@ class BeamSearch:
     penalty: protocols.LengthPenalty = wu_penalty
 
     def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
-        """Decodes a batch of sentences; see `Search` and `BeamSteps`."""
+        """Decodes a batch of sentences (see `Search` and `BeamSteps`)."""
         from t2t_repro.decoding.beam_search import BeamSteps
 
         return BeamSteps(self, *inputs, **more).run()
@@ -100,7 +100,7 @@ class MarianSearch(BeamSearch):
     word_penalty: Annotated[float, Range(least=-100, most=100)] = 0.0
 
     def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
-        """Decodes a batch of sentences; see `Search` and `MarianSteps`."""
+        """Decodes a batch of sentences (see `Search` and `MarianSteps`)."""
         from t2t_repro.decoding.beam_search import MarianSteps
 
         return MarianSteps(self, *inputs, **more).run()
@@ -136,11 +136,11 @@ class Sampling:
 
     @property
     def beam_size(self) -> int:
-        """The number of translations of a sentence that are drawn side by side."""
+        """The number of translations of a sentence drawn side by side."""
         return self.samples
 
     def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
-        """Draws translations of a batch of sentences; see `Search` and `SamplingSteps`."""
+        """Draws translations of a batch (see `Search` and `SamplingSteps`)."""
         from t2t_repro.decoding.sampling import SamplingSteps
 
         return SamplingSteps(self, *inputs, **more).run()

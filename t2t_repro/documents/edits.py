@@ -85,13 +85,13 @@ def without_key(text: str) -> str:
 
 
 def sound_text(source: str, translation: Translation, encoding: str) -> str:
-    """Returns a translation with the shortcut key of its source; "" if the translation is broken.
+    """Returns a translation with its source's shortcut key.
 
-    It is broken, too, if the encoding lacks its characters.
+    "" if the translation is broken. It is broken, too, if the encoding lacks its characters.
 
     Args:
         source: the text, with its key.
-        translation: of the text without the key.
+        translation: the translation of the text without the key.
         encoding: of the file.
     """
     text, own = translation.text, kept(source)
@@ -107,9 +107,10 @@ def sound_text(source: str, translation: Translation, encoding: str) -> str:
 
 
 def with_key(source: str, text: str) -> str:
-    """Marks the source's shortcut key in a translation without it; "" if there is no place for it.
+    """Marks the source's shortcut key in a translation.
 
-    The mark goes before the same letter at the start of a word, or else before the first letter.
+    "" if there is no place for it. The mark goes before the same letter at the start of a word, or
+    else before the first letter.
     """
     if (place := _key(source)) is None:
         return text
@@ -120,7 +121,10 @@ def with_key(source: str, text: str) -> str:
 
 
 def _key(text: str) -> int | None:
-    """Returns the place of the mark of a shortcut key; None without one, and with several."""
+    """Returns the place of a shortcut key's mark.
+
+    None without one, and with several.
+    """
     # Few texts have any, and masking takes long.
     shown = masked(text, " ") if {*"&_~"} & {*text} else ""
     places = [found.start(1) for found in _KEY.finditer(shown)]

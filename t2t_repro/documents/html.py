@@ -80,7 +80,10 @@ def split_html(html: str) -> Iterator[Piece]:
 
 
 def _marked(html: str) -> str:
-    """Returns the text of HTML, of inline tags their names and numbers; "" if they may be text."""
+    """Returns the text of HTML, with names and numbers for inline tags.
+
+    "" if these may be text.
+    """
     n = count()
     text = _text(_MARKUP.sub(lambda tag: f"<{tag['end']}{tag['tag'].lower()}={next(n)}>", html))
     return text if text.count("<") == next(n) else ""
@@ -113,7 +116,7 @@ def _elements(html: str) -> Iterator[tuple[str, str]]:
 
 
 def html_of(text: str, piece: str = "") -> str:
-    """Returns the HTML that stands for a text, with the tags of its piece."""
+    """Returns the HTML of a text, with the tags of its piece."""
     tags = [tag[0] for tag in _MARKUP.finditer(piece)]
     # XHTML has no names of characters.
     html = escape(text, quote=False).replace("\xa0", "&nbsp;" if "&nbsp;" in piece else "\xa0")
@@ -123,7 +126,10 @@ def html_of(text: str, piece: str = "") -> str:
 
 
 def _text(part: str) -> str:
-    """Returns the text of HTML without tags; "" if it has no words, of which a model makes some."""
+    """Returns the text of HTML without tags.
+
+    "" if it has no words, of which a model would make some.
+    """
     # unescape has a ValueError for a number of over 4,300 digits; no character has over 7.
     text = unescape(re.sub("&#0*([0-9]{1,8})[0-9]*", r"&#\1", part))
     return re.sub(r"[ \t\n\f\r]+", " ", text) if any(map(str.isalpha, text)) else ""

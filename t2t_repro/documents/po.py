@@ -53,7 +53,7 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
-    """Yields the translations of a catalogue, or why one is skipped (see `entries`).
+    """Yields a catalogue's translations, or why one is skipped (see `entries`).
 
     Args:
         path: of the catalogue.
@@ -112,7 +112,10 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 
 def _read(strings: str) -> str:
-    """Returns the text of PO's strings, which are C's; octal numbers may be bytes of UTF-8."""
+    """Returns the text of PO's strings, which are C's.
+
+    Octal numbers may be bytes of UTF-8.
+    """
     inner = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings)).encode()
     content = inner.decode("unicode_escape", "replace").encode("latin-1", "replace")
     return content.decode(errors="replace")

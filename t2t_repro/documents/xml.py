@@ -39,10 +39,12 @@ _UNSURE = re.compile("no$|new|initial|needs-")
 
 
 def elements(path: Path) -> Iterator[tuple[str, Element]]:
-    """Yields the elements of a file as iterparse does, at their start and at their end.
+    """Yields the elements of a file at their start and end.
+
+    It yields as iterparse does.
 
     Raises:
-        UserError: it is not well-formed, or declares entities.
+        UserError: the file is not well-formed, or declares entities.
     """
     with opened(path, str(path), is_xml=True) as file:
         # Before the first element; null bytes are UTF-16's.
@@ -69,7 +71,9 @@ def _name(element: Element) -> str:
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
-    """Yields the units of TMX or XLIFF, or why one is skipped; memory does not grow.
+    """Yields units of TMX or XLIFF, or why one is skipped.
+
+    Memory does not grow.
 
     Args:
         path: of the file.
@@ -152,7 +156,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 
 def _units(text: str) -> Iterator[tuple[re.Match[str], dict[str, _Ends]]]:
-    """Yields the first tag of each unit that may be translated, and the tags of its parts.
+    """Yields the first tag of each translatable unit, and its parts' tags.
 
     Parts of another namespace are none.
     """
@@ -174,7 +178,10 @@ def _may_change(tag: re.Match[str], default: bool = True) -> bool:
 
 
 def _inside(text: str, *ends: re.Match[str]) -> str:
-    """Returns what is between two tags, CDATA as text; "" without tags."""
+    """Returns the text between two tags, or "" without tags.
+
+    CDATA counts as text.
+    """
     inside = text[ends[0].end() : ends[1].start()] if ends else ""
     return _TAG.sub(lambda tag: escape(tag["data"], False) if tag["data"] else tag[0], inside)
 
@@ -185,7 +192,10 @@ def _text(inside: str) -> str:
 
 
 def _translated(source: str, translate: Translate) -> str:
-    """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
+    """Translates the inside of a source.
+
+    "" if a tag is lost or doubled, or it is ill-formed.
+    """
     raw, text, place, depth, stays = dict[str, str](), "", 0, 0, False
     for tag in _TAG.finditer(source):
         # An element that stays becomes one tag: it is 1 deep and more until its end. So does what

@@ -18,7 +18,7 @@ _MOST_NLL = math.log(sys.float_info.max)
 
 
 class HeldOutLoss:
-    """The loss of a model on the reference translations of a token store.
+    """The loss of a model on a token store's reference translations.
 
     Args:
         model: the Transformer; its current weights are used at every call.

@@ -18,7 +18,7 @@ class ByteReader:
         """Returns the next numbers of a kind, such as "<u4".
 
         Raises:
-            ValueError: there are fewer.
+            ValueError: fewer bytes are left.
         """
         size = count * np.dtype(kind).itemsize
         data, self.rest = self.rest[:size], self.rest[size:]
@@ -31,10 +31,10 @@ class ByteReader:
         return int(self.array(kind, 1)[0])
 
     def name(self, length: int) -> str:
-        """Returns a name of so many bytes, of which the last one is NUL.
+        """Returns a name of so many bytes, the last one NUL.
 
         Raises:
-            ValueError: it has no end.
+            ValueError: the name does not end with NUL.
         """
         name = self.array("u1", length).tobytes()
         if name.find(b"\0") != len(name) - 1:

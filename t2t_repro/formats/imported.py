@@ -69,12 +69,15 @@ NOT_A_MODEL = re.compile(r"(^|[/\\])(__MACOSX|\.[^/\\])|\.optimizer\.")
 
 
 def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE) -> Value:
-    """Reads a file; one that is missing, damaged or a pointer of Git LFS is a `UserError`.
+    """Reads a file, and reports faults as a `UserError`.
 
     Args:
         path: of the file.
         read: reads its content.
-        expected: what the file should be, and how to fix it, for the error.
+        expected: for the error, a description of a good file, and how to get it.
+
+    Raises:
+        UserError: the file is missing, damaged or a pointer of Git LFS.
     """
     refuse_pointer(path)
     try:
@@ -89,13 +92,17 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
 
 
 def read_sentencepiece(path: Path) -> bytes:
-    """Reads a SentencePiece model, and checks that it is one (see `read_file`)."""
+    """Reads and checks a SentencePiece model (see `read_file`)."""
     model = read_file(path, lambda path: SentencePieceProcessor(model_file=str(path)))
     return bytes(model.serialized_model_proto())
 
 
 def refuse_pointer(path: Path) -> None:
-    """Refuses a pointer that Git LFS leaves in the place of a file."""
+    """Refuses a pointer of Git LFS in the place of a file.
+
+    Raises:
+        UserError: the file is such a pointer.
+    """
     if read_start(path, len(_POINTER)) == _POINTER:
         fix = "run git lfs pull in its repository, or download the file"
         raise UserError(f"{path} is a pointer of Git LFS, expected the file itself: {fix}.")
@@ -194,18 +201,29 @@ def _most_expanded(path: Path) -> int:
 
 
 def check_expanded(path: Path, size: int) -> None:
-    """Refuses a file that is compressed further than weights can be, to fill memory or disk."""
+    """Refuses a file that is compressed further than weights can be.
+
+    Such a file could fill memory or disk.
+
+    Raises:
+        ValueError: the file would expand to more bytes than allowed.
+    """
     if size > _most_expanded(path):
         raise ValueError(f"it would expand to {size:,} bytes")
 
 
 def table_of(name: str) -> dict[str, Any]:
-    """Returns a table of this package: what the settings of another toolkit mean for ours."""
+    """Returns a table of this package.
+
+    It maps the settings of another toolkit to ours.
+    """
     return dict(yaml.safe_load((resources.files(__package__) / name).read_text("utf-8")))
 
 
 class SettingsFile:
-    """The settings of a file, of which each is honoured, refused by name or warned of.
+    """The settings of a file.
+
+    Each is honoured, refused by name or warned of.
 
     Args:
         path: of the file.
@@ -213,7 +231,7 @@ class SettingsFile:
         expected: as in `read_file`.
 
     Attributes:
-        values: of all fields.
+        values: the values of all fields.
         known: names of the fields that were read or checked.
         ignored: values that cannot be honoured, for the warning.
     """
@@ -227,7 +245,13 @@ class SettingsFile:
         self.ignored: list[str] = []
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Returns a field, or the default where it is missing or null; types must agree."""
+        """Returns a field, or the default if missing or null.
+
+        Types must agree.
+
+        Raises:
+            UserError: the field has another type than the default, or is not finite.
+        """
         self.known.add(name)
         value = self.values.get(name)
         if value is None:
@@ -249,7 +273,7 @@ class SettingsFile:
         """Returns our counterpart of a field's value.
 
         Raises:
-            UserError: there is none.
+            UserError: the value has no counterpart.
         """
         value = self.value(name, default)
         if value not in ours:
@@ -257,12 +281,22 @@ class SettingsFile:
         return ours[value]
 
     def require(self, name: str, *expected: Any) -> None:
-        """Refuses a field that is there and has none of the values; empty ones without values."""
+        """Refuses a field with a value other than the expected ones.
+
+        It may be missing. Without expected values it must be empty.
+
+        Raises:
+            UserError: the field has another value.
+        """
         if (value := self.value(name)) not in (None, *expected) and (value or expected):
             raise self.refused(name, " or ".join(map(repr, expected)) or "nothing")
 
     def require_all(self, fields: Mapping[str, Sequence[Any]]) -> None:
-        """Refuses fields that are there and have none of their values, as `require` does."""
+        """Refuses fields with other values, as `require` does.
+
+        Raises:
+            UserError: a field has another value.
+        """
         for name, expected in fields.items():
             self.require(name, *expected)
 
@@ -272,7 +306,10 @@ class SettingsFile:
         return UserError(f"{self.path} has {name} = {self.values.get(name)!r}, {other}.")
 
     def warn(self, harmless: Collection[str]) -> None:
-        """Warns of what is ignored: fields that are not known, if their values say anything."""
+        """Warns of ignored fields.
+
+        They are unknown fields whose values are not empty.
+        """
         others = [x for x in self.values if self.values[x] and x not in {*self.known, *harmless}]
         if ignored := [*self.ignored, *(f"{name} = {self.values[name]!r}" for name in others)]:
             logging.warning(f"{self.path} has settings without effect here: {', '.join(ignored)}")
@@ -286,14 +323,20 @@ class WeightsFile:
         read: reads its content.
 
     Attributes:
-        arrays: of the types that they have in the file.
+        arrays: the weights, in the types that they have in the file.
     """
 
     def __init__(self, path: Path, read: Callable[[Path], dict[str, NDArray]]) -> None:
         self.path, self.arrays = path, read_file(path, read)
 
     def value(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Returns a weight, which must be there. A vector may be a matrix of one row."""
+        """Returns a weight.
+
+        A vector may be a matrix of one row.
+
+        Raises:
+            UserError: the weight is missing, or has another shape.
+        """
         array = self.arrays.get(name)
         if array is None or array.shape not in (shape, (1, *shape)):
             shown = "no such weight" if array is None else array.shape
@@ -307,7 +350,13 @@ class WeightsFile:
         return value.reshape(shape)
 
     def check_size(self, sizes: Mapping[str, Any]) -> None:
-        """Refuses sizes of a model that is larger than the file, before it is built."""
+        """Refuses sizes of a model that is larger than the file.
+
+        The check comes before the model is built.
+
+        Raises:
+            UserError: the model has more than twice as many weights as the file.
+        """
         needed = parameter_count(sizes)
         # Marian's files lack PAD.
         if needed > 2 * sum(array.size for array in self.arrays.values()):
@@ -315,14 +364,20 @@ class WeightsFile:
             raise UserError(f"{self.path} has fewer weights than the {needed:,} {fix}.")
 
     def check_names(self, known: Collection[str]) -> None:
-        """Refuses weights that the model has no place for."""
+        """Refuses weights that the model does not have.
+
+        Raises:
+            UserError: the file has such weights.
+        """
         if others := self.arrays.keys() - known:
             fix = "those that the settings say: a model with others cannot be imported"
             raise UserError(f"{self.path} has {', '.join(sorted(others)[:3])}, expected {fix}.")
 
 
 class WeightNames:
-    """The names of a layer's weights in another toolkit, of which weights.yml has a table.
+    """The names of a layer's weights in another toolkit.
+
+    They are in a table of weights.yml.
 
     Args:
         toolkit: the name of the table.
@@ -347,7 +402,10 @@ class WeightNames:
 
 
 def count_layers(names: Iterable[str], start: str) -> int:
-    """Counts the layers whose names of weights begin with `start` and a number."""
+    """Counts the layers of weights whose names begin with `start`.
+
+    A number follows in their names.
+    """
     matches = (re.match(rf"{start}\d+/", name) for name in names)
     return len({match[0] for match in matches if match})
 
@@ -377,7 +435,7 @@ class ImportedSide:
     """The text of one side.
 
     Attributes:
-        file: what a model directory holds of it.
+        file: its file in a model directory.
         ids: the model's id of each of our ids, -1 where it has none: [ids].
     """
 
@@ -392,7 +450,7 @@ class ImportedSide:
 
         Args:
             file: without its pieces.
-            names: of the model's ids that have one.
+            names: names of the model's ids that have one.
             special: the model's ids of PAD, EOS and UNK.
             rows: the number of the model's ids.
         """
@@ -406,8 +464,8 @@ class ImportedText(NamedTuple):
     """The text of a model.
 
     Attributes:
-        source: of the source.
-        target: of the target.
+        source: the text of the source.
+        target: the text of the target.
         max_length: the most subwords of a sentence, EOS included, if there is such a limit.
     """
 
@@ -431,7 +489,7 @@ class ImportedModel(NamedTuple):
         text: its subwords.
         decoding: gin bindings of its search and limits, see `decoding_bindings`.
         weights: the name of the file that had its weights.
-        shortlist: of a student, if it came with one; ids are ours.
+        shortlist: a student's shortlist, if it came with one; ids are ours.
     """
 
     model: Transformer
@@ -442,7 +500,10 @@ class ImportedModel(NamedTuple):
 
 
 def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
-    """Returns gin bindings of settings by gin's names; `origin` says where the values are from."""
+    """Returns gin bindings of settings by gin's names.
+
+    `origin` says where the values are from.
+    """
     bindings = (f"{name} = {value}\n" for name, value in settings.items())
     return "".join([f"# Imported from {origin}:\n", *bindings])
 
@@ -450,7 +511,10 @@ def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
 def write_model_directory(
     folder: Path, model: Transformer, subwords: SubwordPair, decoding: str, step: int
 ) -> ModelDirectory:
-    """Writes the files of a model directory; `step` is the number of its only checkpoint."""
+    """Writes the files of a model directory.
+
+    `step` is the number of its only checkpoint.
+    """
     directory, config = ModelDirectory(folder), decoding + gin_bindings(model)
     directory.write_metadata(model, subwords, config, config)
     save_weights(model, directory.checkpoints, step)
@@ -458,7 +522,9 @@ def write_model_directory(
 
 
 def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str | None) -> None:
-    """Writes a model directory that says where its weights are from, and can be decoded.
+    """Writes the model directory of an imported model.
+
+    It says where the weights are from, and can be decoded.
 
     Args:
         folder: the directory to write.

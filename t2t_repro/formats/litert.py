@@ -110,14 +110,14 @@ class SearchInOneFile:
     """The search of a batch, in operations that LiteRT has.
 
     Args:
-        translator: what is computed.
+        translator: the translator to express.
         has_int8: whether embeddings are stored as integers, with a scale for each row. They are
             then the integers of the product with the softmax's matrix, and stored once.
         max_length: the most ids of a translation.
 
     Attributes:
-        inputs: of `translate`.
-        weights: all of them.
+        inputs: the inputs of `translate`.
+        weights: all weights.
     """
 
     def __init__(
@@ -142,7 +142,9 @@ class SearchInOneFile:
         self._rows = {one: self._rows_of(one) for one in embeddings}
 
     def _store(self, value: NDArray | tf.Tensor) -> tf.Variable:
-        """Adds a variable with a value to the weights of the file, and returns it.
+        """Adds a variable with a value to the file's weights.
+
+        Returns the variable.
 
         Raises:
             UserError: a number is not finite.
@@ -153,7 +155,10 @@ class SearchInOneFile:
         return self.weights.all[-1]
 
     def _rows_of(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
-        """Returns the rows of an embedding, and the scale of each if they are integers."""
+        """Returns the rows of an embedding, and their scales.
+
+        Only integers have scales.
+        """
         table = np.array(embedding.table)
         if not self.has_int8:
             is_shared = embedding is self._model.softmax
@@ -250,7 +255,10 @@ class SearchInOneFile:
     def _pasts(
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
     ) -> "list[State] | list[_NewPast]":
-        """Returns the earlier positions of each decoder layer, to which it adds this step."""
+        """Returns the earlier positions of each decoder layer.
+
+        Each layer adds this step to them.
+        """
         if self._model.config.is_recurrent:
             return [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in kept]
         mask = cache.line_mask(ancestors, step, None)
@@ -259,7 +267,10 @@ class SearchInOneFile:
 
 
 def _floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Gathers float32 from their bits: LiteRT would round a table of floats to 8 bits."""
+    """Gathers float32 from their bits.
+
+    LiteRT would round a table of floats to 8 bits.
+    """
     return tf.bitcast(tf.gather(bits, ids), tf.float32)
 
 
@@ -268,7 +279,10 @@ class _NewPast(Past):
     """The earlier positions of one decoder layer, written with an operation that LiteRT has."""
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
+        """Adds this step's keys and values, and returns all.
+
+        They are [batch, heads, beam, depth].
+        """
         place = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
         pairs = zip(self.kept, newest, strict=True)
         self.kept = KeysValues(*(dynamic_update_slice(old, new, place) for old, new in pairs))

@@ -67,11 +67,13 @@ _STAND_IN = 0xF0000
 
 
 def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedModel]:
-    """Reads a model that Marian trained; several if they are an ensemble.
+    """Reads a model that Marian trained.
+
+    There are several models if they are an ensemble.
 
     Args:
-        path: of a directory, an .npz or .bin file, or a decoder.yml; see `imported.model_files`.
-        vocabularies: of source and target, or one for both; those of decoder.yml by default.
+        path: a directory, an .npz or .bin file, or a decoder.yml; see `imported.model_files`.
+        vocabularies: files of source and target, or one for both; those of decoder.yml by default.
 
     Raises:
         UserError: a file is missing or damaged, the files do not belong together, or the model is
@@ -101,7 +103,9 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
 def _find(
     path: Path, vocabularies: Sequence[Path]
 ) -> tuple[list[Path], tuple[Path, Path], SettingsFile]:
-    """Finds the files of a model: those that decoder.yml names, or else the only ones there.
+    """Finds the files of a model.
+
+    They are those that decoder.yml names, or else the only ones there.
 
     Returns:
         the .npz or .bin files, several of an ensemble; the vocabularies of source and target; the
@@ -144,7 +148,10 @@ def _single(
 
 
 def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
-    """Returns the files of these names, which may have lain in another directory, or on Windows."""
+    """Returns the files of these names in a folder.
+
+    The names may be of another directory, or of Windows.
+    """
     paths = [folder / str(name) for name in names]
     return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
 
@@ -152,9 +159,9 @@ def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
 def _decoding(
     decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more: Mapping[str, object]
 ) -> str:
-    """Returns the gin bindings that search as decoder.yml says, or as Marian does by default.
+    """Returns gin bindings that search as decoder.yml says.
 
-    Students are used with greedy search.
+    Without settings they search as Marian does by default. Students are used with greedy search.
     """
     if any(weight != 1 for weight in decoder.value("weights", [])):
         raise decoder.refused("weights", "1 for every model")
@@ -180,7 +187,10 @@ def _decoding(
 def _shortlist(
     decoder: SettingsFile, model: Path, source: Ids, target: Ids
 ) -> ShortlistFile | None:
-    """Reads the shortlist that decoder.yml names, or that lies beside it, with our ids."""
+    """Reads the shortlist with our ids.
+
+    decoder.yml names it, or it lies beside decoder.yml.
+    """
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", []))
     if not (files := files or _single(folder, "lex*.bin", is_needed=False, model=model)):
@@ -226,7 +236,10 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
 
 
 def _splitter(path: Path) -> MarianFile:
-    """Reads the SentencePiece model of a map or of lines; without one, text is words."""
+    """Reads the SentencePiece model of a map or of lines.
+
+    Without one, text is words.
+    """
     if path.exists():
         return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
@@ -253,7 +266,10 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
 
 
 def _ids_of_map(content: Any) -> dict[str, int]:
-    """Returns the id of every piece of a map, as YAML or JSON has it."""
+    """Returns the id of every piece of a map.
+
+    The map is YAML or JSON.
+    """
     shown = {_STAND_IN + c: c for c in _UNREADABLE}
     ids = {str(piece).translate(shown): int(number) for piece, number in dict(content).items()}
     pieces = {number: piece for piece, number in ids.items()}
@@ -284,7 +300,10 @@ def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
 
 
 def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Ids]) -> Transformer:
-    """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
+    """Builds the model.
+
+    `ids` has, for both sides, Marian's id of each of ours, -1 for PAD.
+    """
     model = Transformer(**arguments)
     model.build()
     weights = imported.named_weights(model, TABLES, lambda one: their_name(one, model.config))
@@ -343,7 +362,10 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
-    """Returns the place of the norms; versions that computed otherwise are refused."""
+    """Returns the place of the norms.
+
+    Versions that computed otherwise are refused.
+    """
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
     version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))
@@ -370,7 +392,10 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:
-    """Parses a map of options; zeros at the end, with which Marian pads, are left out."""
+    """Parses a map of options.
+
+    Marian pads it with zeros, which are left out.
+    """
     if len(text) > _MOST_YAML or _NOT_PLAIN.search(text):
         raise ValueError("it has an anchor, a tag or a very long value, which no option has")
     return dict(yaml.safe_load(text.split(b"\0")[0]) or {})

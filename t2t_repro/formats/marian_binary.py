@@ -34,7 +34,9 @@ _SHORTLIST = 0xF11A48D5013417F5
 
 
 def read_binary(data: bytes) -> dict[str, NDArray]:
-    """Reads the tensors of a .bin file; integers become float32 as the file means them.
+    """Reads the tensors of a .bin file.
+
+    Integers become float32 as the file means them.
 
     Raises:
         ValueError: the file is damaged, or has tensors for other processors.
@@ -71,12 +73,14 @@ def _tensor(name: str, shape: list[int], kind: int, data: NDArray[np.uint8]) -> 
 
 
 def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> None:
-    """Writes weights as marian-conv does for intgemm: matrices in 8 bits, all else in float32.
+    """Writes weights for intgemm, as marian-conv does.
+
+    Matrices are in 8 bits, all else in float32.
 
     Args:
         path: of the file.
         tensors: float32, by Marian's names.
-        options: in YAML.
+        options: the model's options, in YAML.
     """
     rows = []
     for name, values in sorted(tensors.items()):
@@ -97,7 +101,10 @@ def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> No
 
 
 def _quantized(name: str, weights: NDArray) -> bytes:
-    """Rounds a matrix to 8 bits, with the multiplier that it came with if it came so."""
+    """Rounds a matrix to 8 bits.
+
+    A multiplier that it came with is used again.
+    """
     usual = np.float32(_LARGEST) / (np.abs(weights).max() or np.float32(1))
     # That one is among the next numbers of float32. If no number fits, the last one is taken.
     for steps in (0, 1, -1, 2, -2, 3, -3, 0):

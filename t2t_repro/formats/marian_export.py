@@ -41,10 +41,10 @@ from t2t_repro.vocabulary import PAD_ID
 
 
 def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence[str]) -> None:
-    """Writes a model as Marian's engines for CPUs read it, whole or not at all.
+    """Writes a model for Marian's engines on CPUs, atomically.
 
     Args:
-        translator: with a model in float32.
+        translator: has a model in float32.
         export_dir: the directory to make.
         lines: source sentences, by which the engines' rounding of activations is set.
 
@@ -118,10 +118,10 @@ def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
 
 
 def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDArray]:
-    """Computes by how much activations are multiplied before they are rounded to 8 bits.
+    """Computes the factors of activations before they are rounded to 8 bits.
 
-    127 / (mean + 1.1 standard deviations) of the largest |x| of a sentence, as Marian's scripts do
-    for students, for the input x of each matrix.
+    A factor is 127 / (mean + 1.1 standard deviations) of the largest |x| of a sentence, for the
+    input x of each matrix, as in Marian's scripts for students.
     """
     model, subwords = translator.model, translator.subwords
     kernels = (weight for weight in layer_weights(model) if weight.kind == "kernel")

@@ -60,7 +60,7 @@ def transformer_from_t2t(
             None where the checkpoint has no such table.
 
     Returns:
-        The model, built and loaded.
+        the model, built and loaded.
 
     Raises:
         UserError: a file is missing, the files do not belong together, or the model is one that
@@ -97,12 +97,15 @@ def transformer_from_t2t(
 
 
 def step_of_t2t(checkpoint: str | Path) -> int:
-    """Returns the step at which a T2T checkpoint was written, or 0 where it does not say."""
+    """Returns the step of a T2T checkpoint, or 0 if unknown."""
     return int(_read(checkpoint, _STEP).arrays.get(_STEP, 0))
 
 
 def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
-    """Reads the variables of a checkpoint whose names begin with `start`; not Adam's by default."""
+    """Reads the variables of a checkpoint that begin with `start`.
+
+    By default these are not Adam's.
+    """
 
     def read(path: Path) -> dict[str, NDArray]:
         # Only a folder has a state, which names its newest checkpoint.
@@ -117,7 +120,11 @@ def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
 
 
 def read_hparams(path: Path) -> SettingsFile:
-    """Reads an hparams.json; one of a model that `Transformer` cannot be is a `UserError`."""
+    """Reads an hparams.json.
+
+    Raises:
+        UserError: the file is damaged, or its model is not one that `Transformer` can be.
+    """
     hparams = SettingsFile(
         path,
         expected="the hparams.json that t2t-trainer writes beside its checkpoints: copy it there, "
@@ -128,7 +135,7 @@ def read_hparams(path: Path) -> SettingsFile:
 
 
 def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Returns the layers and sizes of a model, as arguments of the `Transformer`.
+    """Returns a model's layers and sizes, as arguments of the `Transformer`.
 
     They are those of the weights, whatever hparams.json says of them.
     """

@@ -14,10 +14,10 @@ _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "nor": "nb"}
 
 
 def find_code(asked: str, codes: Iterable[str]) -> str:
-    """Returns the one of `codes` that means the same language as `asked`, else `asked`.
+    """Returns the code that means the same language as `asked`.
 
-    "PT_br" means pt-BR. If nothing else is served, so does "pt", as most of it is written there,
-    and en-GB means en.
+    Without one, returns `asked`. "PT_br" means pt-BR. If nothing else is served, "pt" means it too,
+    as most of it is written there, and en-GB means en.
     """
     forms = (str, standard_code, _shortest_code)
     same = (code for form in forms for code in codes if form(code) == form(asked))
@@ -26,7 +26,10 @@ def find_code(asked: str, codes: Iterable[str]) -> str:
 
 
 def standard_code(label: str) -> str:
-    """Returns the code that clients use for a language: de for deu, zh-CN for zh_cn."""
+    """Returns clients' code of a language, e.g. de for deu.
+
+    zh_cn becomes zh-CN.
+    """
     language, *others = label.lower().replace("_", "-").split("-")
     standard = _ALIASES.get(language) or get_global("language_aliases").get(language, language)
     cased = (part.title() if len(part) == 4 else part.upper() for part in others)
@@ -50,7 +53,10 @@ def is_language(code: str) -> bool:
 
 
 def _shortest_code(label: str) -> str:
-    """Returns a code without its likely script and region: pt for pt-BR, zh-Hant-TW for zh-TW."""
+    """Returns a code without its likely script and region.
+
+    pt-BR becomes pt, and zh-Hant-TW zh-TW.
+    """
     likely, code = get_global("likely_subtags"), standard_code(label).replace("-", "_")
     language, *others = likely.get(code, code).split("_")
     usual = likely.get(language, "").split("_")

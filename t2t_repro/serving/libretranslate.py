@@ -49,10 +49,10 @@ class Direction(NamedTuple):
         return f"{self.source}-{self.target}"
 
     def translate(self, source: Sequence[str]) -> Columns:
-        """Finds as many translations of each text as the beam holds, sentence by sentence.
+        """Finds all translations of each text that the beam holds.
 
-        The n-th has the n-th translation of each sentence, or its last one. A word that is longer
-        than the model takes stays as it is.
+        Texts are translated sentence by sentence. The n-th has the n-th translation of each
+        sentence, or its last one. A word that is longer than the model takes stays as it is.
         """
         found: dict[str, list[Translation]] = {}
         beam_size = self.engine.beam_size
@@ -78,7 +78,7 @@ class Direction(NamedTuple):
 
 
 def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
-    """Reads the directions of all models, and finds the tags of their target languages.
+    """Reads all models' directions, and finds the target languages' tags.
 
     Args:
         texts: the directions of each model, such as "en-de,de-en". In "en-*" the targets are all
@@ -99,7 +99,7 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     """Reads the directions of a model: source and target of each.
 
     Raises:
-        UserError: these are not codes of languages.
+        UserError: a direction is not two codes of languages.
     """
     pairs = [found.groups() for found in map(_DIRECTION.fullmatch, text.split(",")) if found]
     is_known = all(code == "*" or is_language(code) for code in chain.from_iterable(pairs))
@@ -128,7 +128,9 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
 
 
 def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
-    """Returns the answers that are always the same, by path: languages, and settings of clients.
+    """Returns the answers that are always the same, by path.
+
+    They are the languages, and settings of clients.
 
     Args:
         directions: the served ones. Clients select the first.
@@ -153,13 +155,14 @@ def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) 
 
 
 def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, Any]:
-    """Reads the fields of a request: those of its URL, and JSON or a form.
+    """Reads the fields of a request.
 
-    As in LibreTranslate, a field of the URL counts more than that of a form, and less than JSON's;
-    all are in UTF-8, whatever the type says. One that a form or URL has several times is a list.
+    They are those of its URL, and of JSON or a form. As in LibreTranslate, a field of the URL
+    counts more than that of a form, and less than JSON's; all are in UTF-8, whatever the type says.
+    One that a form or URL has several times is a list.
 
     Raises:
-        UserError: it is malformed, or not in UTF-8.
+        UserError: the body is malformed, or not in UTF-8.
     """
     multipart = _MULTIPART.match(content_type)
     is_form = multipart or content_type.lower().startswith("application/x-www-form-urlencoded")
@@ -200,7 +203,7 @@ class Query:
         texts: those to translate.
 
     Raises:
-        UserError: something is missing, wrong or too long.
+        UserError: a field is missing, wrong or too long.
     """
 
     def __init__(

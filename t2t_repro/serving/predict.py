@@ -36,10 +36,12 @@ _SIMILAR_CHARACTERS = 40
 
 
 def read_api_key() -> str | None:
-    """Reads the server's key, which is not a flag: everybody on the machine can list flags.
+    """Reads the server's key.
+
+    It is not a flag, since everybody on the machine can list flags.
 
     Raises:
-        UserError: it cannot stand in a header.
+        UserError: the key cannot stand in a header.
     """
     key = os.environ.get("T2T_API_KEY")
     if key is not None and (not key.isascii() or not key.isprintable() or key.split() != [key]):
@@ -97,7 +99,7 @@ def read_json(body: bytes) -> dict[str, Any]:
     """Reads a body that is an object.
 
     Raises:
-        UserError: it is not JSON, or another value.
+        UserError: the body is not JSON, or its value is not an object.
     """
     try:
         document = json.loads(body)
@@ -127,8 +129,8 @@ class Answers:
 
     Args:
         engine: called by several threads, so it should have one worker.
-        language: by which texts are split into sentences; None if they are not. "nbest" then has
-            one translation of each text, and "prefix" is not served.
+        language: the language by which texts are split into sentences; None for whole texts.
+            "nbest" then has one translation of each text, and "prefix" is not served.
 
     Attributes:
         signatures: the function of each signature.
@@ -151,11 +153,17 @@ class Answers:
             self.inputs["prefix"] = ["source", "prefix"]
 
     def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
-        """Finds the best translation of each text, with its prefix if there are any."""
+        """Finds the best translation of each text.
+
+        Each may have a prefix.
+        """
         return _columns([best for best, *_ in self._translations(source, 1, prefix)])
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:
-        """Finds the beam's translations of each text; rows are filled up, `count` are real."""
+        """Finds the beam's translations of each text.
+
+        Rows are filled up; `count` are real.
+        """
         n_best = self._engine.beam_size
         found = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
@@ -167,7 +175,10 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
-        """Finds translations of each text, whole or sentence by sentence; logs which are cut."""
+        """Finds translations of each text, and logs cut ones.
+
+        Texts are translated whole, or sentence by sentence.
+        """
         if self._language is not None:
             found = [[line] for line in translate_split(self._engine, source, self._language)]
         else:

@@ -232,7 +232,7 @@ class Server:
         return web.json_response(query.answer(found))
 
     def _check_key(self, request: web.Request, given: Any = None) -> None:
-        """Checks the key that a request brings in its fields or in a header."""
+        """Checks a request's key, in its fields or in a header."""
         key, header = self._options.api_key, request.headers.get("Authorization", "")
         sent = str(given or re.sub("(?i)^bearer +", "", header)).encode(errors="replace")
         if key and not compare_digest(sent, key.encode()):
@@ -256,7 +256,10 @@ def _count(request: web.Request, *columns: Sequence[str]) -> None:
 
 
 class _Connection(web.RequestHandler):
-    """A connection that neither logs nor repeats malformed bytes, in which a key may be."""
+    """A connection that neither logs nor repeats malformed bytes.
+
+    A key may be in them.
+    """
 
     def handle_error(self, *args: Any, **named: Any) -> web.StreamResponse:
         """Answers bytes that are not HTTP."""

@@ -49,7 +49,7 @@ class TrainingSchedule:
         return self.patience is not None and is_counted and state.stale >= self.patience
 
     def is_over(self, state: RunState) -> bool:
-        """Returns whether the run has made its last step, or is out of patience."""
+        """Returns whether the run is at its end or out of patience."""
         return state.step >= self.steps or self.is_out_of_patience(state)
 
     def has_ended(self, state: RunState) -> bool:

@@ -30,7 +30,7 @@ def write_argos_package(
         weights: "float32" or "int8".
         export_dir: the directory to make.
         languages: codes of source and target, such as "en".
-        version: of the package, such as "1.0".
+        version: the package's version, such as "1.0".
 
     Returns:
         the path of the package.

@@ -134,7 +134,7 @@ def _tables(translator: Translator) -> dict[str, Array]:
 
 
 def _layers(model: Transformer) -> dict[str, Any]:
-    """Returns the weights of all layers, and the scales of queries, by CTranslate2's names."""
+    """Returns all layers' weights, and queries' scales, by CTranslate2's names."""
     parts: dict[str, dict[int, Array]] = defaultdict(dict)
     scales = {}
     for weight in layer_weights(model):
@@ -147,7 +147,10 @@ def _layers(model: Transformer) -> dict[str, Any]:
 
 
 def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
-    """Returns a weight [outputs, ...], each head padded with zeros to the common depth."""
+    """Returns a weight [outputs, ...] with heads of a common depth.
+
+    Each head is padded with zeros.
+    """
     value, is_output = np.array(weight.variable), weight.part == "output"
     if weight.part not in ("query", "key", "value", "output") or (is_output and value.ndim == 1):
         return value.T

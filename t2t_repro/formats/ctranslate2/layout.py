@@ -37,5 +37,5 @@ def place_of(weight: LayerWeight) -> tuple[str, int, int]:
 
 
 def scale_of(weight: LayerWeight) -> str:
-    """Returns the name of what the queries of a weight's sub-layer are multiplied by."""
+    """Returns the name of the queries' factor in a weight's sub-layer."""
     return _NAMES.of(weight._replace(part="scale"))

@@ -91,7 +91,7 @@ class _ModelBin(imported.WeightsFile):
 
     Attributes:
         scalars: those without axes, such as the number of heads.
-        d_model: of the model.
+        d_model: width of the model.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,7 +119,7 @@ def _find_splitters(folder: Path) -> list[Path]:
 def _read_side(
     side: str, folder: Path, config: SettingsFile, table: Array, splitter: bytes
 ) -> ImportedSide:
-    """Returns all rows of a side, in our order, and what splits its text."""
+    """Returns a side's rows in our order, and its splitter."""
     names = [f"{of}_vocabulary.{end}" for of in ("shared", side) for end in ("json", "txt")]
     path = next((path for name in names if (path := folder / name).exists()), folder / names[0])
     tokens = imported.read_file(path, _read_tokens)
@@ -157,7 +157,10 @@ def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
-    """Returns the tables in our order, by our names of weights; tied ones once."""
+    """Returns the tables in our order, by our names.
+
+    Tied ones are there once.
+    """
 
     def ordered(table: Array, ids: Ids, fill: float = 0.0) -> Array:
         added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)
@@ -181,7 +184,7 @@ def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
 
 
 def _scale(file: _ModelBin, stack: str) -> float:
-    """Returns by what the rows of an embedding are multiplied, in units of √d_model."""
+    """Returns the factor of an embedding's rows, in units of √d_model."""
     value, usual = file.scalars.value(f"{stack}/scale_embeddings"), np.float32(file.d_model**0.5)
     if not isinstance(value, float):  # A flag, or missing.
         value = 1.0 if value == 0 else usual
@@ -189,7 +192,7 @@ def _scale(file: _ModelBin, stack: str) -> float:
 
 
 def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) -> dict[str, Any]:
-    """Returns the arguments of the `Transformer`, but for its positions and its first id."""
+    """Returns the `Transformer`'s arguments, without positions and first id."""
     common: dict[str, Any] = {"num_heads": 8, "head_dim": None, "activation": 0, "pre_norm": 1}
     for part in common:
         names = [name for name in file.scalars.values if name.endswith(f"/{part}")]
@@ -223,7 +226,10 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
 
 
 def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
-    """Returns the arguments for the positions; learned ones are added to the tables."""
+    """Returns the arguments for the positions.
+
+    Learned ones are added to the tables.
+    """
     if not layout.POSITIONS.keys() & file.arrays.keys():
         # CTranslate2 computes OpenNMT-tf's.
         return {"positional_encoding": "concatenated", "first_position": 1}

@@ -21,7 +21,9 @@ _KIND = 6, "TransformerSpec", 7
 
 
 def read_model_bin(path: Path) -> dict[str, NDArray]:
-    """Reads all variables, which stay on the disk if they are no integers; aliases share them.
+    """Reads all variables.
+
+    Those that are not integers stay on the disk. Aliases share them.
 
     Raises:
         ValueError: the file is damaged, or of another kind.

@@ -63,7 +63,7 @@ class HuggingFaceModel:
     """A translator in Marian's form.
 
     Args:
-        translator: with a model in float32; its subwords, limits and search are exported too.
+        translator: has a model in float32; its subwords, limits and search are exported too.
         mean_length: mean number of subwords of a target sentence of the training data, EOS
             included; None where it is not known.
 
@@ -128,7 +128,7 @@ class HuggingFaceModel:
         return {name: np.ascontiguousarray(weight) for name, weight in weights.items()}
 
     def _tables(self) -> dict[str, Array]:
-        """Returns the tables with a row for each id or position, by their names."""
+        """Returns the tables with a row for each id or position."""
         model = self._model
         target = np.concatenate([model.embedding.looked_up(), self._column])
         tables = {names.SHARED: target} if self._is_shared else {}
@@ -206,7 +206,10 @@ class HuggingFaceModel:
 
 
 def _with_rows(file: MarianFile, rows: int, last: list[str]) -> MarianFile:
-    """Names all ids; those without a piece get names that no text has."""
+    """Names all ids.
+
+    Those without a piece get names that no text has.
+    """
     more = [f"<row_{number}>" for number in range(len(file.pieces), rows)]
     return replace(file, pieces=[*file.pieces, *more, *last])
 
@@ -220,7 +223,9 @@ def their_order(model: Transformer) -> np.ndarray:
 
 
 def layers_as_marians(model: Transformer) -> dict[str, Array]:
-    """Returns the weights of all layers, by their names there; missing biases are zeros.
+    """Returns the weights of all layers, by Hugging Face's names.
+
+    Missing biases are zeros.
 
     Args:
         model: built, post-norm, with num_heads heads of depth d_model / num_heads.
@@ -244,7 +249,10 @@ def _depths(model: Transformer) -> dict[str, int]:
 
 
 def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
-    """Returns the axis of their weight that runs over d_model, and the power of s it is ours by."""
+    """Returns a weight's axis over d_model, and its power of s.
+
+    Their weight is ours times this power.
+    """
     if weight.part == "norm":
         is_last = weight.sublayer == "feed_forward" and weight.layer == depth - 1
         return 0, int(not is_last)
@@ -258,13 +266,14 @@ def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
 
 
 def equal_exponent(search: BeamSearch, length: float) -> float:
-    """Returns the α with which length^α grows as fast at some length as a search's penalty.
+    """Returns the α for a penalty length^α like a search's.
 
-    For `power_penalty` that is its own α; for the paper's, α·length / (length + 5).
+    At the given length, length^α grows as fast as the search's penalty. For `power_penalty` that is
+    its own α; for the paper's, α·length / (length + 5).
 
     Args:
-        search: with any penalty.
-        length: in subwords, EOS included.
+        search: a search with any penalty.
+        length: a length in subwords, EOS included.
     """
     around = np.array([round(length), round(length) + 1])
     penalties = np.array(search.penalty(around, search.length_penalty), np.float64)

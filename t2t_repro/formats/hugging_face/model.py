@@ -47,14 +47,16 @@ ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 
 @dataclass(frozen=True)
 class Family:
-    """The common traits of published models of one kind: a row of settings.yml.
+    """The common traits of published models of one kind.
+
+    It is a row of settings.yml.
 
     Attributes:
         origin: their name, for the comment in a model directory's config.gin.
         required: values that a field must have, if it is there, for our model to compute the same;
             without values, it must be false, null, 0 or empty.
         start: the field with the id with which a translation begins.
-        activation: where the field is missing.
+        activation: the activation where the field is missing.
         layers: further arguments of `LayerConfig`.
         model: further arguments of `Transformer`.
         positions: kinds of sinusoids that the weights may hold; the first if they hold none.
@@ -83,7 +85,7 @@ class Config(NamedTuple):
     """The settings of a model, in our terms.
 
     Attributes:
-        family: of the model.
+        family: the model's family.
         model: arguments of the `Transformer`.
         pad: the id of PAD.
         eos: the id of EOS.
@@ -107,9 +109,9 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
     """Reads config.json, weights, and the files of the tokenizer.
 
     Args:
-        directory: of the model.
-        languages: of `source` and `target`, for sources without codes, if the model needs them;
-            None for the tokenizer's own.
+        directory: directory of the model.
+        languages: codes of `source` and `target`, for sources without codes, if the model needs
+            them; None for the tokenizer's own.
 
     Raises:
         UserError: a file is missing or damaged, the files do not belong together, or the model is
@@ -150,7 +152,10 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
 
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
-    """Returns their row of each of our ids: those of pieces, then those without a piece."""
+    """Returns Hugging Face's row of each of our ids.
+
+    Ids of pieces come first, then those without a piece.
+    """
     pad, eos, *_ = ids.tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         ours = f"has {count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
@@ -212,7 +217,10 @@ def _single(ids: Any) -> Any:
 
 
 def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
-    """Returns the ids that no translation has; phrases, and EOS, cannot be forbidden."""
+    """Returns the ids that no translation has.
+
+    Phrases, and EOS, cannot be forbidden.
+    """
     words = list(map(_single, generation.value("bad_words_ids", [])))
     single = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
     if others := [word for word in words if word not in single]:
@@ -251,10 +259,12 @@ def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
 
 
 def read_weights(directory: Path) -> WeightsFile:
-    """Reads safetensors, whole or in shards, or a tf_model.h5, by the names of PyTorch's model.
+    """Reads safetensors or a tf_model.h5, by PyTorch's names.
+
+    Safetensors may be whole or in shards.
 
     Raises:
-        UserError: there is no such file, or it is damaged.
+        UserError: the file is missing or damaged.
     """
     for name, read in ((SAFETENSORS, load_file), (_INDEX, _read_shards), (TF_WEIGHTS, _read_h5)):
         if (path := directory / name).exists():
@@ -348,7 +358,9 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
 
 
 def _share_tied(file: WeightsFile, model: Transformer) -> None:
-    """Gives a tied table all of its names; the file may have it under any of them.
+    """Gives a tied table all of its names.
+
+    The file may have it under any of them.
 
     Raises:
         UserError: the file has different tables under these names.

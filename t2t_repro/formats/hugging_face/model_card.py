@@ -27,7 +27,7 @@ _LANGUAGES = ("source_language", "target_language")
 
 
 def licence_of(directory: Path) -> str:
-    """Returns the licence that the card of a downloaded model names; "" where there is none."""
+    """Returns the licence in a downloaded model's card, or ""."""
     card = directory / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.exists() else ""
     matched = re.match(r"---\n(?:(?!---).*\n)*?license: *(.+)\n", text)
@@ -44,7 +44,7 @@ def model_card(
     """Returns the card of a model in Marian's form.
 
     Args:
-        directory: of the model.
+        directory: directory of the model.
         checkpoint: the exported one, relative to the directory.
         model: the exported model.
         generation: the exported settings of `generate`.

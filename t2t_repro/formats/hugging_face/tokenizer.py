@@ -49,7 +49,10 @@ _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
 
 def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
-    """Reads the files of a `MarianTokenizer`; settings that change ids or text are refused."""
+    """Reads the files of a `MarianTokenizer`.
+
+    Settings that change ids or text are refused.
+    """
     config = SettingsFile(directory / _CONFIG, _read_config)
     config.require_all(SETTINGS["tokenizers"]["marian"])
     special = [_content(config.value(name)) or default for name, default in _SPECIAL.items()]
@@ -75,7 +78,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     """Reads the files of the tokenizer of M2M-100, SMaLL-100 or NLLB.
 
     Args:
-        directory: of the model.
+        directory: directory of the model.
         source: the language of a source without codes; "" for the tokenizer's own.
         target: the language of its target, likewise.
 
@@ -143,8 +146,8 @@ def marian_file(subwords: SubwordModel) -> MarianFile:
     """Describes a subword model as a side of a Marian model.
 
     Raises:
-        UserError: it is not SentencePiece's, or has a symbol that `MarianTokenizer` would take for
-            the code of a language.
+        UserError: the model is not SentencePiece's, or has a symbol that `MarianTokenizer` would
+            take for the code of a language.
     """
     model = subwords.sentencepiece()
     if isinstance(subwords, MarianSubwords):

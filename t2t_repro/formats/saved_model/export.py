@@ -34,7 +34,7 @@ def next_version(export_dir: Path) -> int:
 
 
 def write_saved_model(servable: Servable, export_dir: Path, version: int, model_name: str) -> Path:
-    """Writes a version of a servable, whole or not at all, with its warm-up requests.
+    """Writes a version of a servable with its warm-up requests, atomically.
 
     Args:
         servable: what to write.
@@ -43,7 +43,7 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
         model_name: the model's name, as clients give it.
 
     Returns:
-        The version's directory.
+        the version's directory.
 
     Raises:
         OSError: the directory cannot be written.
@@ -65,7 +65,10 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
 
 
 def _leave_out_gradients(path: Path) -> None:
-    """Removes the names of custom gradients: loading would warn that each is missing."""
+    """Removes the names of custom gradients.
+
+    Loading would warn that each is missing.
+    """
     saved = SavedModel.FromString((path / "saved_model.pb").read_bytes())
     for function in saved.meta_graphs[0].graph_def.library.function:
         for node in function.node_def:
@@ -76,9 +79,10 @@ def _leave_out_gradients(path: Path) -> None:
 
 
 def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -> None:
-    """Writes a request for each signature, to be answered before a version is ready.
+    """Writes a request for each signature.
 
-    The first one of each takes seconds, for which TensorFlow prepares its graph.
+    The requests are answered before a version is ready. The first one of each takes seconds, for
+    which TensorFlow prepares its graph.
     """
     text = tf.constant(["a"])
     inputs = {"source": text, "target": text, "prefix": text}

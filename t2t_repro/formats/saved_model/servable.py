@@ -273,8 +273,9 @@ class Servable(tf.Module):
     def _search_sentences(
         self, translator: Translator, sentences: _Sentences, n_best: int | tf.Tensor, **of_rows: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns ids [batch, n_best, steps] and scores [batch, n_best]; "" and 0 for the blank.
+        """Returns ids and scores.
 
+        Ids are [batch, n_best, steps], scores [batch, n_best]; blank sentences have "" and 0.
         `of_rows` may be prefix [batch, length] or seeds [batch], see `Translator.search_batch`.
         """
         limits = translator.max_target_lengths(sentences.lengths)
@@ -305,7 +306,10 @@ class Servable(tf.Module):
 def _sentences(
     tokens: tf.RaggedTensor, is_blank: tf.Tensor, longest: int | tf.Tensor
 ) -> _Sentences:
-    """Cuts off what is too long and adds EOS; a blank sentence has no ids."""
+    """Cuts off long sentences and adds EOS.
+
+    A blank sentence has no ids.
+    """
     kept = tokens[:, : longest - 1]
     lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
     # Joining ragged rows would transpose integers, which oneDNN warns of on a server.
@@ -331,7 +335,10 @@ def _outcome(sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Output
 
 
 def _are_finished(ids: tf.Tensor) -> tf.Tensor:
-    """Returns whether ids [batch, n_best, steps] end with EOS, or are those of a blank text."""
+    """Returns whether ids end with EOS or are of blank texts.
+
+    Ids are [batch, n_best, steps].
+    """
     return tf.reduce_any(ids == EOS_ID, axis=2) | tf.reduce_all(ids == PAD_ID, axis=2)
 
 
@@ -347,7 +354,7 @@ def in_groups(
     compute: Callable[[tf.Tensor, tf.Tensor], Any],
     blank: Any,
 ) -> Any:
-    """Computes results for the sentences of a batch, a group at a time.
+    """Computes results for a batch's sentences, a group at a time.
 
     A long sentence then does not pad all others, and memory is bounded for requests of any size.
     The groups are those of `data.batch_shapes.group_by_length`.
@@ -398,12 +405,18 @@ class StoredWeights(tf.Module):
         self._variables = [_new_variables(weight, kind) for weight in model.trainable_variables]
 
     def read(self) -> list[tf.Tensor]:
-        """Returns the weights in the model's order; matrices in bfloat16 if stored so."""
+        """Returns the weights in the model's order.
+
+        Matrices are in bfloat16 if stored so.
+        """
         return [_read(parts) for parts in self._variables]
 
 
 def _new_variables(weight: keras.Variable, kind: str) -> list[tf.Variable]:
-    """Makes the variables that store a weight: its values, and the scales of int8."""
+    """Makes the variables of a weight.
+
+    They store its values, and the scales of int8.
+    """
     value = tf.convert_to_tensor(weight)
     is_matrix = value.shape.rank == 2
     if is_matrix and kind == "int8":
@@ -421,7 +434,9 @@ def _read(parts: list[tf.Variable]) -> tf.Tensor:
 
 
 def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rounds a matrix to 8 bits; the product of the results is close to it.
+    """Rounds a matrix to 8 bits.
+
+    The product of the results is close to the matrix.
 
     Args:
         matrix: [rows, columns] float32.
