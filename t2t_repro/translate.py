@@ -68,9 +68,7 @@ def main() -> None:
 
 
 def _translate_file(path: Path) -> None:
-    """Fills the untranslated units of a file.
-
-    A unit that the model breaks stays untranslated.
+    """Fills the untranslated units of a file; those that the model breaks stay untranslated.
 
     Raises:
         UserError: the file is of another format, or --output is not a file.
@@ -105,10 +103,7 @@ def _translate_file(path: Path) -> None:
 
 
 def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
-    """Loads an engine, and a function for its settings.
-
-    The settings are all that determines its output.
-    """
+    """Loads an engine; returns it, and a function for the settings that determine its output."""
     if shared.is_litert():
         engine = LiteRTTranslator(Path(FLAGS.litert))
         return engine, partial(shared.litert_settings, engine.path, _USED)

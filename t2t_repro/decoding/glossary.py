@@ -107,10 +107,7 @@ class Glossary:
         return forms, tf.zeros_like(forms, tf.bool), left, tf.reduce_sum(left * longest, 2)
 
     def gain(self, state: _State) -> tf.Tensor:
-        """Returns the most nats that are given back.
-
-        `state` is that before the first id.
-        """
+        """Returns the most nats that are given back, from the state before the first id."""
         return self._bonus * tf.cast(tf.reduce_max(state[3]), tf.float32)
 
     def wanted(self, state: _State) -> tf.Tensor:

@@ -100,7 +100,7 @@ class LiteRTTranslator:
         first: int | None = 1,
         report: Report = None,
     ) -> list[list[Translation]]:
-        """Translates lines (see `Translator.translate`).
+        """Translates lines; see `Translator.translate`. Prefixes are refused.
 
         Raises:
             UserError: there are prefixes, or `n_best` is above the beam of the exported model.

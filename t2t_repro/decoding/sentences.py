@@ -44,10 +44,7 @@ def translate_split(
 
 
 def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
-    """Returns the sentences that are longer than any in training.
-
-    They have more subwords, the tag included. Markup is not counted.
-    """
+    """Returns the sentences that have more subwords, with a tag, than the longest in training."""
     longest = engine.trained_length
     # Only these are encoded: a subword has a byte or more, but for EOS and the first word's mark.
     maybe = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
@@ -56,10 +53,7 @@ def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[st
 
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:
-    """Returns a function that aligns sentences, or None.
-
-    None if the engine cannot align. The tag stands in front of each sentence.
-    """
+    """Returns a function that aligns sentences, with a tag in front; None without alignment."""
     align_lines: Any = engine.align
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
@@ -122,10 +116,7 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
 
 
 def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Separates a sentence from the marks around it.
-
-    Without words, all of it is marks.
-    """
+    """Separates a sentence from the marks around it; without words, all of it is marks."""
     text, blank = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
@@ -143,10 +134,7 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
-    """Returns the gaps at which a text can be halved.
-
-    They are after commas or words, but not in kept parts.
-    """
+    """Returns the gaps at which a text can be halved: after commas or words, not in kept parts."""
     shown, start = masked(text), len(languages_in_front(text))
     commas = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
     return [*commas.finditer(shown, start)] or [*re.compile(r"\s+").finditer(shown, start)]
@@ -175,10 +163,7 @@ def _divide(text: str, found: Translation) -> _Division:
 def _fit(
     sentence: SentencePart, best: Mapping[str, str], divided: Mapping[str, _Division]
 ) -> list[SentencePart]:
-    """Replaces a sentence by its parts where they are better.
-
-    The parts are replaced by theirs in the same way.
-    """
+    """Replaces a sentence by its parts, and these by theirs, where they are better."""
     text, blank = sentence
     division, most = divided.get(text, ([], 0))
     parts = [one for part in division for one in _fit(part, best, divided)]
@@ -219,10 +204,7 @@ def _join(
     known: Mapping[str, Translation],
     best: Mapping[str, str],
 ) -> Translation:
-    """Joins the translations of a line's parts.
-
-    Returns the line itself if the kept parts still differ.
-    """
+    """Joins the translations of a line's parts; the line itself if what is kept still differs."""
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
     line = line.replace(codes, "", 1)
     # Of each piece, the source and what stands for it.
@@ -243,10 +225,7 @@ def _join(
 
 
 def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
-    """Returns the blank between two translated pieces, or "".
-
-    It is a blank if only the translations' language has blanks.
-    """
+    """Returns a blank between two pieces where only the translations' language has blanks."""
     source, text = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
     # Chinese quotation marks are other languages' too.
     has_none = re.search(rf"\s|{SIGN}", text)

@@ -121,10 +121,7 @@ def with_key(source: str, text: str) -> str:
 
 
 def _key(text: str) -> int | None:
-    """Returns the place of a shortcut key's mark.
-
-    None without one, and with several.
-    """
+    """Returns the place of the mark of a shortcut key; None without one, and with several."""
     # Few texts have any, and masking takes long.
     shown = masked(text, " ") if {*"&_~"} & {*text} else ""
     places = [found.start(1) for found in _KEY.finditer(shown)]

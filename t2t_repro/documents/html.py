@@ -80,10 +80,7 @@ def split_html(html: str) -> Iterator[Piece]:
 
 
 def _marked(html: str) -> str:
-    """Returns the text of HTML, with names and numbers for inline tags.
-
-    "" if these may be text.
-    """
+    """Returns the text of HTML, of inline tags their names and numbers; "" if they may be text."""
     n = count()
     text = _text(_MARKUP.sub(lambda tag: f"<{tag['end']}{tag['tag'].lower()}={next(n)}>", html))
     return text if text.count("<") == next(n) else ""
@@ -126,10 +123,7 @@ def html_of(text: str, piece: str = "") -> str:
 
 
 def _text(part: str) -> str:
-    """Returns the text of HTML without tags.
-
-    "" if it has no words, of which a model would make some.
-    """
+    """Returns the text of HTML without tags; "" if it has no words, of which a model makes some."""
     # unescape has a ValueError for a number of over 4,300 digits; no character has over 7.
     text = unescape(re.sub("&#0*([0-9]{1,8})[0-9]*", r"&#\1", part))
     return re.sub(r"[ \t\n\f\r]+", " ", text) if any(map(str.isalpha, text)) else ""

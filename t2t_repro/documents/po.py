@@ -112,10 +112,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 
 def _read(strings: str) -> str:
-    """Returns the text of PO's strings, which are C's.
-
-    Octal numbers may be bytes of UTF-8.
-    """
+    """Returns the text of PO's strings, which are C's; octal numbers may be bytes of UTF-8."""
     inner = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings)).encode()
     content = inner.decode("unicode_escape", "replace").encode("latin-1", "replace")
     return content.decode(errors="replace")

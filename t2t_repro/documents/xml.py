@@ -178,10 +178,7 @@ def _may_change(tag: re.Match[str], default: bool = True) -> bool:
 
 
 def _inside(text: str, *ends: re.Match[str]) -> str:
-    """Returns the text between two tags, or "" without tags.
-
-    CDATA counts as text.
-    """
+    """Returns what is between two tags, CDATA as text; "" without tags."""
     inside = text[ends[0].end() : ends[1].start()] if ends else ""
     return _TAG.sub(lambda tag: escape(tag["data"], False) if tag["data"] else tag[0], inside)
 
@@ -192,10 +189,7 @@ def _text(inside: str) -> str:
 
 
 def _translated(source: str, translate: Translate) -> str:
-    """Translates the inside of a source.
-
-    "" if a tag is lost or doubled, or it is ill-formed.
-    """
+    """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
     raw, text, place, depth, stays = dict[str, str](), "", 0, 0, False
     for tag in _TAG.finditer(source):
         # An element that stays becomes one tag: it is 1 deep and more until its end. So does what

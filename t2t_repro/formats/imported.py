@@ -98,7 +98,7 @@ def read_sentencepiece(path: Path) -> bytes:
 
 
 def refuse_pointer(path: Path) -> None:
-    """Refuses a pointer of Git LFS in the place of a file.
+    """Refuses a pointer that Git LFS leaves in the place of a file.
 
     Raises:
         UserError: the file is such a pointer.
@@ -201,9 +201,7 @@ def _most_expanded(path: Path) -> int:
 
 
 def check_expanded(path: Path, size: int) -> None:
-    """Refuses a file that is compressed further than weights can be.
-
-    Such a file could fill memory or disk.
+    """Refuses a file that is compressed further than weights can be, to fill memory or disk.
 
     Raises:
         ValueError: the file would expand to more bytes than allowed.
@@ -213,10 +211,7 @@ def check_expanded(path: Path, size: int) -> None:
 
 
 def table_of(name: str) -> dict[str, Any]:
-    """Returns a table of this package.
-
-    It maps the settings of another toolkit to ours.
-    """
+    """Returns a table of this package: what the settings of another toolkit mean for ours."""
     return dict(yaml.safe_load((resources.files(__package__) / name).read_text("utf-8")))
 
 
@@ -245,9 +240,7 @@ class SettingsFile:
         self.ignored: list[str] = []
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Returns a field, or the default if missing or null.
-
-        Types must agree.
+        """Returns a field, or the default where it is missing or null; types must agree.
 
         Raises:
             UserError: the field has another type than the default, or is not finite.
@@ -281,9 +274,7 @@ class SettingsFile:
         return ours[value]
 
     def require(self, name: str, *expected: Any) -> None:
-        """Refuses a field with a value other than the expected ones.
-
-        It may be missing. Without expected values it must be empty.
+        """Refuses a field that is there and has none of the values; empty ones without values.
 
         Raises:
             UserError: the field has another value.
@@ -292,7 +283,7 @@ class SettingsFile:
             raise self.refused(name, " or ".join(map(repr, expected)) or "nothing")
 
     def require_all(self, fields: Mapping[str, Sequence[Any]]) -> None:
-        """Refuses fields with other values, as `require` does.
+        """Refuses fields that are there and have none of their values, as `require` does.
 
         Raises:
             UserError: a field has another value.
@@ -306,10 +297,7 @@ class SettingsFile:
         return UserError(f"{self.path} has {name} = {self.values.get(name)!r}, {other}.")
 
     def warn(self, harmless: Collection[str]) -> None:
-        """Warns of ignored fields.
-
-        They are unknown fields whose values are not empty.
-        """
+        """Warns of what is ignored: fields that are not known, if their values say anything."""
         others = [x for x in self.values if self.values[x] and x not in {*self.known, *harmless}]
         if ignored := [*self.ignored, *(f"{name} = {self.values[name]!r}" for name in others)]:
             logging.warning(f"{self.path} has settings without effect here: {', '.join(ignored)}")
@@ -330,9 +318,7 @@ class WeightsFile:
         self.path, self.arrays = path, read_file(path, read)
 
     def value(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Returns a weight.
-
-        A vector may be a matrix of one row.
+        """Returns a weight, which must be there. A vector may be a matrix of one row.
 
         Raises:
             UserError: the weight is missing, or has another shape.
@@ -350,9 +336,7 @@ class WeightsFile:
         return value.reshape(shape)
 
     def check_size(self, sizes: Mapping[str, Any]) -> None:
-        """Refuses sizes of a model that is larger than the file.
-
-        The check comes before the model is built.
+        """Refuses sizes of a model that is larger than the file, before it is built.
 
         Raises:
             UserError: the model has more than twice as many weights as the file.
@@ -364,7 +348,7 @@ class WeightsFile:
             raise UserError(f"{self.path} has fewer weights than the {needed:,} {fix}.")
 
     def check_names(self, known: Collection[str]) -> None:
-        """Refuses weights that the model does not have.
+        """Refuses weights that the model has no place for.
 
         Raises:
             UserError: the file has such weights.
@@ -402,10 +386,7 @@ class WeightNames:
 
 
 def count_layers(names: Iterable[str], start: str) -> int:
-    """Counts the layers of weights whose names begin with `start`.
-
-    A number follows in their names.
-    """
+    """Counts the layers whose names of weights begin with `start` and a number."""
     matches = (re.match(rf"{start}\d+/", name) for name in names)
     return len({match[0] for match in matches if match})
 
@@ -500,10 +481,7 @@ class ImportedModel(NamedTuple):
 
 
 def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
-    """Returns gin bindings of settings by gin's names.
-
-    `origin` says where the values are from.
-    """
+    """Returns gin bindings of settings by gin's names; `origin` says where the values are from."""
     bindings = (f"{name} = {value}\n" for name, value in settings.items())
     return "".join([f"# Imported from {origin}:\n", *bindings])
 
@@ -511,10 +489,7 @@ def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
 def write_model_directory(
     folder: Path, model: Transformer, subwords: SubwordPair, decoding: str, step: int
 ) -> ModelDirectory:
-    """Writes the files of a model directory.
-
-    `step` is the number of its only checkpoint.
-    """
+    """Writes the files of a model directory; `step` is the number of its only checkpoint."""
     directory, config = ModelDirectory(folder), decoding + gin_bindings(model)
     directory.write_metadata(model, subwords, config, config)
     save_weights(model, directory.checkpoints, step)

@@ -155,10 +155,7 @@ class SearchInOneFile:
         return self.weights.all[-1]
 
     def _rows_of(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
-        """Returns the rows of an embedding, and their scales.
-
-        Only integers have scales.
-        """
+        """Returns the rows of an embedding, and the scale of each if they are integers."""
         table = np.array(embedding.table)
         if not self.has_int8:
             is_shared = embedding is self._model.softmax
@@ -255,10 +252,7 @@ class SearchInOneFile:
     def _pasts(
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
     ) -> "list[State] | list[_NewPast]":
-        """Returns the earlier positions of each decoder layer.
-
-        Each layer adds this step to them.
-        """
+        """Returns the earlier positions of each decoder layer, to which it adds this step."""
         if self._model.config.is_recurrent:
             return [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in kept]
         mask = cache.line_mask(ancestors, step, None)
@@ -267,10 +261,7 @@ class SearchInOneFile:
 
 
 def _floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Gathers float32 from their bits.
-
-    LiteRT would round a table of floats to 8 bits.
-    """
+    """Gathers float32 from their bits: LiteRT would round a table of floats to 8 bits."""
     return tf.bitcast(tf.gather(bits, ids), tf.float32)
 
 
@@ -279,10 +270,7 @@ class _NewPast(Past):
     """The earlier positions of one decoder layer, written with an operation that LiteRT has."""
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Adds this step's keys and values, and returns all.
-
-        They are [batch, heads, beam, depth].
-        """
+        """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
         place = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
         pairs = zip(self.kept, newest, strict=True)
         self.kept = KeysValues(*(dynamic_update_slice(old, new, place) for old, new in pairs))

@@ -148,10 +148,7 @@ def _single(
 
 
 def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
-    """Returns the files of these names in a folder.
-
-    The names may be of another directory, or of Windows.
-    """
+    """Returns the files of these names, which may have lain in another directory, or on Windows."""
     paths = [folder / str(name) for name in names]
     return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
 
@@ -187,10 +184,7 @@ def _decoding(
 def _shortlist(
     decoder: SettingsFile, model: Path, source: Ids, target: Ids
 ) -> ShortlistFile | None:
-    """Reads the shortlist with our ids.
-
-    decoder.yml names it, or it lies beside decoder.yml.
-    """
+    """Reads the shortlist that decoder.yml names, or that lies beside it, with our ids."""
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", []))
     if not (files := files or _single(folder, "lex*.bin", is_needed=False, model=model)):
@@ -236,10 +230,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
 
 
 def _splitter(path: Path) -> MarianFile:
-    """Reads the SentencePiece model of a map or of lines.
-
-    Without one, text is words.
-    """
+    """Reads the SentencePiece model of a map or of lines; without one, text is words."""
     if path.exists():
         return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
@@ -266,10 +257,7 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
 
 
 def _ids_of_map(content: Any) -> dict[str, int]:
-    """Returns the id of every piece of a map.
-
-    The map is YAML or JSON.
-    """
+    """Returns the id of every piece of a map, as YAML or JSON has it."""
     shown = {_STAND_IN + c: c for c in _UNREADABLE}
     ids = {str(piece).translate(shown): int(number) for piece, number in dict(content).items()}
     pieces = {number: piece for piece, number in ids.items()}
@@ -300,10 +288,7 @@ def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
 
 
 def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Ids]) -> Transformer:
-    """Builds the model.
-
-    `ids` has, for both sides, Marian's id of each of ours, -1 for PAD.
-    """
+    """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
     model = Transformer(**arguments)
     model.build()
     weights = imported.named_weights(model, TABLES, lambda one: their_name(one, model.config))
@@ -362,10 +347,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
-    """Returns the place of the norms.
-
-    Versions that computed otherwise are refused.
-    """
+    """Returns the place of the norms; versions that computed otherwise are refused."""
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
     version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))
@@ -392,10 +374,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:
-    """Parses a map of options.
-
-    Marian pads it with zeros, which are left out.
-    """
+    """Parses a map of options; zeros at the end, with which Marian pads, are left out."""
     if len(text) > _MOST_YAML or _NOT_PLAIN.search(text):
         raise ValueError("it has an anchor, a tag or a very long value, which no option has")
     return dict(yaml.safe_load(text.split(b"\0")[0]) or {})

@@ -101,10 +101,7 @@ def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> No
 
 
 def _quantized(name: str, weights: NDArray) -> bytes:
-    """Rounds a matrix to 8 bits.
-
-    A multiplier that it came with is used again.
-    """
+    """Rounds a matrix to 8 bits, with the multiplier that it came with if it came so."""
     usual = np.float32(_LARGEST) / (np.abs(weights).max() or np.float32(1))
     # That one is among the next numbers of float32. If no number fits, the last one is taken.
     for steps in (0, 1, -1, 2, -2, 3, -3, 0):

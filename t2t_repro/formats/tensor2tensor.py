@@ -102,10 +102,7 @@ def step_of_t2t(checkpoint: str | Path) -> int:
 
 
 def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
-    """Reads the variables of a checkpoint that begin with `start`.
-
-    By default these are not Adam's.
-    """
+    """Reads the variables of a checkpoint whose names begin with `start`; not Adam's by default."""
 
     def read(path: Path) -> dict[str, NDArray]:
         # Only a folder has a state, which names its newest checkpoint.
@@ -120,7 +117,7 @@ def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
 
 
 def read_hparams(path: Path) -> SettingsFile:
-    """Reads an hparams.json.
+    """Reads an hparams.json; one of a model that `Transformer` cannot be is a `UserError`.
 
     Raises:
         UserError: the file is damaged, or its model is not one that `Transformer` can be.

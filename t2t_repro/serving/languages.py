@@ -26,10 +26,7 @@ def find_code(asked: str, codes: Iterable[str]) -> str:
 
 
 def standard_code(label: str) -> str:
-    """Returns clients' code of a language, e.g. de for deu.
-
-    zh_cn becomes zh-CN.
-    """
+    """Returns the code that clients use for a language: de for deu, zh-CN for zh_cn."""
     language, *others = label.lower().replace("_", "-").split("-")
     standard = _ALIASES.get(language) or get_global("language_aliases").get(language, language)
     cased = (part.title() if len(part) == 4 else part.upper() for part in others)
@@ -53,10 +50,7 @@ def is_language(code: str) -> bool:
 
 
 def _shortest_code(label: str) -> str:
-    """Returns a code without its likely script and region.
-
-    pt-BR becomes pt, and zh-Hant-TW zh-TW.
-    """
+    """Returns a code without its likely script and region: pt for pt-BR, zh-Hant-TW for zh-TW."""
     likely, code = get_global("likely_subtags"), standard_code(label).replace("-", "_")
     language, *others = likely.get(code, code).split("_")
     usual = likely.get(language, "").split("_")

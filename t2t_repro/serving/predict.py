@@ -153,17 +153,11 @@ class Answers:
             self.inputs["prefix"] = ["source", "prefix"]
 
     def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
-        """Finds the best translation of each text.
-
-        Each may have a prefix.
-        """
+        """Finds the best translation of each text, with its prefix if there are any."""
         return _columns([best for best, *_ in self._translations(source, 1, prefix)])
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:
-        """Finds the beam's translations of each text.
-
-        Rows are filled up; `count` are real.
-        """
+        """Finds the beam's translations of each text; rows are filled up, `count` are real."""
         n_best = self._engine.beam_size
         found = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
@@ -175,10 +169,7 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
-        """Finds translations of each text, and logs cut ones.
-
-        Texts are translated whole, or sentence by sentence.
-        """
+        """Finds translations of each text, whole or sentence by sentence; logs which are cut."""
         if self._language is not None:
             found = [[line] for line in translate_split(self._engine, source, self._language)]
         else:

@@ -256,10 +256,7 @@ def _count(request: web.Request, *columns: Sequence[str]) -> None:
 
 
 class _Connection(web.RequestHandler):
-    """A connection that neither logs nor repeats malformed bytes.
-
-    A key may be in them.
-    """
+    """A connection that neither logs nor repeats malformed bytes, in which a key may be."""
 
     def handle_error(self, *args: Any, **named: Any) -> web.StreamResponse:
         """Answers bytes that are not HTTP."""

@@ -83,10 +83,7 @@ class NamedIds:
         return len(self._pieces)
 
     def pieces(self) -> list[str]:
-        """Returns the name of every id, such as "▁the" or "<0x0A>".
-
-        T2T's names are as in its file.
-        """
+        """Returns the name of every id, such as "▁the" or "<0x0A>"; T2T's are as in its file."""
         return list(self._pieces)
 
 

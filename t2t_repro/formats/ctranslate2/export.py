@@ -147,10 +147,7 @@ def _layers(model: Transformer) -> dict[str, Any]:
 
 
 def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
-    """Returns a weight [outputs, ...] with heads of a common depth.
-
-    Each head is padded with zeros.
-    """
+    """Returns a weight [outputs, ...], each head padded with zeros to the common depth."""
     value, is_output = np.array(weight.variable), weight.part == "output"
     if weight.part not in ("query", "key", "value", "output") or (is_output and value.ndim == 1):
         return value.T

@@ -157,10 +157,7 @@ def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
-    """Returns the tables in our order, by our names.
-
-    Tied ones are there once.
-    """
+    """Returns the tables in our order, by our names of weights; tied ones once."""
 
     def ordered(table: Array, ids: Ids, fill: float = 0.0) -> Array:
         added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)
@@ -226,10 +223,7 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
 
 
 def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
-    """Returns the arguments for the positions.
-
-    Learned ones are added to the tables.
-    """
+    """Returns the arguments for the positions; learned ones are added to the tables."""
     if not layout.POSITIONS.keys() & file.arrays.keys():
         # CTranslate2 computes OpenNMT-tf's.
         return {"positional_encoding": "concatenated", "first_position": 1}

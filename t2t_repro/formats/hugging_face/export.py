@@ -206,10 +206,7 @@ class HuggingFaceModel:
 
 
 def _with_rows(file: MarianFile, rows: int, last: list[str]) -> MarianFile:
-    """Names all ids.
-
-    Those without a piece get names that no text has.
-    """
+    """Names all ids; those without a piece get names that no text has."""
     more = [f"<row_{number}>" for number in range(len(file.pieces), rows)]
     return replace(file, pieces=[*file.pieces, *more, *last])
 
@@ -249,10 +246,7 @@ def _depths(model: Transformer) -> dict[str, int]:
 
 
 def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
-    """Returns a weight's axis over d_model, and its power of s.
-
-    Their weight is ours times this power.
-    """
+    """Returns the axis of their weight that runs over d_model, and the power of s it is ours by."""
     if weight.part == "norm":
         is_last = weight.sublayer == "feed_forward" and weight.layer == depth - 1
         return 0, int(not is_last)

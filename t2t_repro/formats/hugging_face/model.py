@@ -152,10 +152,7 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
 
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
-    """Returns Hugging Face's row of each of our ids.
-
-    Ids of pieces come first, then those without a piece.
-    """
+    """Returns their row of each of our ids: those of pieces, then those without a piece."""
     pad, eos, *_ = ids.tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         ours = f"has {count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
@@ -217,10 +214,7 @@ def _single(ids: Any) -> Any:
 
 
 def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
-    """Returns the ids that no translation has.
-
-    Phrases, and EOS, cannot be forbidden.
-    """
+    """Returns the ids that no translation has; phrases, and EOS, cannot be forbidden."""
     words = list(map(_single, generation.value("bad_words_ids", [])))
     single = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
     if others := [word for word in words if word not in single]:

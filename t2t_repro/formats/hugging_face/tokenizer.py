@@ -49,10 +49,7 @@ _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
 
 def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
-    """Reads the files of a `MarianTokenizer`.
-
-    Settings that change ids or text are refused.
-    """
+    """Reads the files of a `MarianTokenizer`; settings that change ids or text are refused."""
     config = SettingsFile(directory / _CONFIG, _read_config)
     config.require_all(SETTINGS["tokenizers"]["marian"])
     special = [_content(config.value(name)) or default for name, default in _SPECIAL.items()]

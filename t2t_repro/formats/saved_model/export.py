@@ -65,10 +65,7 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
 
 
 def _leave_out_gradients(path: Path) -> None:
-    """Removes the names of custom gradients.
-
-    Loading would warn that each is missing.
-    """
+    """Removes the names of custom gradients: loading would warn that each is missing."""
     saved = SavedModel.FromString((path / "saved_model.pb").read_bytes())
     for function in saved.meta_graphs[0].graph_def.library.function:
         for node in function.node_def:

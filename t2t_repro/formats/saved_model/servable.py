@@ -306,10 +306,7 @@ class Servable(tf.Module):
 def _sentences(
     tokens: tf.RaggedTensor, is_blank: tf.Tensor, longest: int | tf.Tensor
 ) -> _Sentences:
-    """Cuts off long sentences and adds EOS.
-
-    A blank sentence has no ids.
-    """
+    """Cuts off what is too long and adds EOS; a blank sentence has no ids."""
     kept = tokens[:, : longest - 1]
     lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
     # Joining ragged rows would transpose integers, which oneDNN warns of on a server.
@@ -335,10 +332,7 @@ def _outcome(sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Output
 
 
 def _are_finished(ids: tf.Tensor) -> tf.Tensor:
-    """Returns whether ids end with EOS or are of blank texts.
-
-    Ids are [batch, n_best, steps].
-    """
+    """Returns whether ids [batch, n_best, steps] end with EOS, or are those of a blank text."""
     return tf.reduce_any(ids == EOS_ID, axis=2) | tf.reduce_all(ids == PAD_ID, axis=2)
 
 
@@ -405,18 +399,12 @@ class StoredWeights(tf.Module):
         self._variables = [_new_variables(weight, kind) for weight in model.trainable_variables]
 
     def read(self) -> list[tf.Tensor]:
-        """Returns the weights in the model's order.
-
-        Matrices are in bfloat16 if stored so.
-        """
+        """Returns the weights in the model's order; matrices in bfloat16 if stored so."""
         return [_read(parts) for parts in self._variables]
 
 
 def _new_variables(weight: keras.Variable, kind: str) -> list[tf.Variable]:
-    """Makes the variables of a weight.
-
-    They store its values, and the scales of int8.
-    """
+    """Makes the variables that store a weight: its values, and the scales of int8."""
     value = tf.convert_to_tensor(weight)
     is_matrix = value.shape.rank == 2
     if is_matrix and kind == "int8":
