@@ -100,7 +100,8 @@ def _check_flags(weights: str) -> None:
     shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
     package = f"{FLAGS.direction} {FLAGS.package_version}"
     if FLAGS.format == "argos" and not re.fullmatch(r"[a-z]+-[a-z]+ [\d.]*\d", package):
-        raise UserError(f"--direction, --package_version: {package}, expected such as en-de 1.0.")
+        given = f"--direction={FLAGS.direction} --package_version={FLAGS.package_version}"
+        raise UserError(f"{given}: expected such as --direction=en-de --package_version=1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):
         require_installed("ctranslate2", "babel", extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:

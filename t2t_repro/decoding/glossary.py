@@ -8,6 +8,7 @@ looks one subword ahead finds it.
 
 import csv
 from pathlib import Path
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -20,11 +21,22 @@ from t2t_repro.vocabulary import PAD_ID, SPACE_MARK, UNK_ID
 # Words by themselves: symbols, and letters of scripts without blanks.
 _ALONE = r"[^\pL\pN\pM\s_]|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 
-_State = tuple[tf.Tensor, ...]
-"""Of each hypothesis: the forms of its target terms, [batch, beam, terms, forms, length] int32 ids,
-then -1; whether it ends with the first ids of a form, a bool of the same shape; how often a term is
-wanted, [batch, beam, terms] int32; and the subwords that are given back, but not for a whole term,
-[batch, beam] int32: before the first id, those of all terms."""
+
+class _State(NamedTuple):
+    """The terms of each hypothesis.
+
+    Attributes:
+        forms: [batch, beam, terms, forms, length] int32, the ids of target terms, then -1.
+        begun: the shape of `forms`, bool: whether it ends with the first ids of a form.
+        wanted: [batch, beam, terms] int32, how often each term is wanted still.
+        given: [batch, beam] int32, subwords that are given back, but not for a whole term; before
+            the first id, those of all terms.
+    """
+
+    forms: tf.Tensor
+    begun: tf.Tensor
+    wanted: tf.Tensor
+    given: tf.Tensor
 
 
 class Glossary:
@@ -104,32 +116,34 @@ class Glossary:
         forms = tf.repeat(forms[:, None], beam_size, 1)
         left = tf.repeat(left[:, None], beam_size, 1)
         longest = tf.reduce_max(tf.math.count_nonzero(forms >= 0, 4, dtype=tf.int32), 3)
-        return forms, tf.zeros_like(forms, tf.bool), left, tf.reduce_sum(left * longest, 2)
+        given = tf.reduce_sum(left * longest, 2)
+        return _State(forms, tf.zeros_like(forms, tf.bool), left, given)
 
     def gain(self, state: _State) -> tf.Tensor:
         """Returns the most nats that are given back, from the state before the first id."""
-        return self._bonus * tf.cast(tf.reduce_max(state[3]), tf.float32)
+        return self._bonus * tf.cast(tf.reduce_max(state.given), tf.float32)
 
     def wanted(self, state: _State) -> tf.Tensor:
         """Returns the ids of all forms (see `SoftGrammar`)."""
-        forms = tf.maximum(state[0][:, 0], PAD_ID)
+        forms = tf.maximum(state.forms[:, 0], PAD_ID)
         return tf.reshape(forms, [tf.shape(forms)[0], -1])
 
     def among(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state with positions instead of ids (see `SoftGrammar`)."""
-        return tf.where(state[0] < 0, -1, places_among(ids, state[0])), *state[1:]
+        places = places_among(ids, state.forms)
+        return state._replace(forms=tf.where(state.forms < 0, -1, places))
 
     def after(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state after one more id of every hypothesis (see `Grammar`)."""
-        begun, left, _, given = (part[:, :, 0] for part in _advance(state, ids[..., None]))
-        return state[0], begun, left, tf.where(ids == PAD_ID, state[3], given)
+        begun, wanted, _, given = (part[:, :, 0] for part in _advance(state, ids[..., None]))
+        return _State(state.forms, begun, wanted, tf.where(ids == PAD_ID, state.given, given))
 
     def rescored(self, log_p: tf.Tensor, state: _State) -> tf.Tensor:
         """Adds to the log-probabilities of all ids, [batch, beam, vocab]."""
         batch, beam, vocab = tf.unstack(tf.shape(log_p))
-        ids = tf.maximum(tf.reshape(state[0], [batch, beam, -1]), PAD_ID)
+        ids = tf.maximum(tf.reshape(state.forms, [batch, beam, -1]), PAD_ID)
         *_, whole, given = (self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids))
-        flat = tf.reshape(log_p - self._bonus * tf.cast(state[3], tf.float32)[..., None], [-1])
+        flat = tf.reshape(log_p - self._bonus * tf.cast(state.given, tf.float32)[..., None], [-1])
         places = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
         # The same value twice for an id that comes twice.
         new = tf.gather(flat, places) + whole + given
@@ -137,19 +151,21 @@ class Glossary:
         return tf.ensure_shape(tf.reshape(flat, [batch, beam, vocab]), log_p.shape)
 
 
-def _advance(state: _State, ids: tf.Tensor) -> _State:
-    """Extends each hypothesis by some ids, one at a time, [batch, beam, ids].
+def _advance(state: _State, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """Extends each hypothesis by each of some ids, [batch, beam, ids].
 
     Returns:
-        the second and third part of the state, with an axis of ids after that of the beam; and the
-        subwords of terms that are now whole, and of the longest begun, [batch, beam, ids] int32.
+        begun and wanted of the new states, with an axis of ids after that of the beam; the subwords
+        of terms that are now whole, and of the longest begun, [batch, beam, ids] int32.
     """
-    forms, begun, left = state[0], state[1], state[2][:, :, None]
-    begun = tf.pad(begun[..., :-1], [[0, 0]] * 4 + [[1, 0]], constant_values=True)[:, :, None]
-    begun &= ids[..., None, None, None] == forms[:, :, None]
-    lengths = tf.where(begun, tf.range(1, tf.shape(forms)[4] + 1), 0)
-    whole = tf.math.count_nonzero(forms >= 0, 4, keepdims=True, dtype=tf.int32)[:, :, None]
-    ended = tf.reduce_max(tf.where(lengths == whole, lengths, 0), [4, 5]) * tf.sign(left)
-    left -= tf.sign(ended)
-    longest = tf.reduce_max(tf.where(lengths < whole, lengths, 0), [4, 5]) * tf.sign(left)
-    return begun, left, tf.reduce_sum(ended, 3), tf.reduce_max(longest, 3)
+    forms, wanted = state.forms[:, :, None], state.wanted[:, :, None]
+    begun = tf.pad(state.begun[..., :-1], [[0, 0]] * 4 + [[1, 0]], constant_values=True)
+    # [batch, beam, ids, terms, forms, length]
+    begun = begun[:, :, None] & (ids[..., None, None, None] == forms)
+    lengths = tf.where(begun, tf.range(1, tf.shape(forms)[-1] + 1), 0)
+    form_lengths = tf.math.count_nonzero(forms >= 0, 5, keepdims=True, dtype=tf.int32)
+    # [batch, beam, ids, terms]
+    whole = tf.reduce_max(tf.where(lengths == form_lengths, lengths, 0), [4, 5]) * tf.sign(wanted)
+    wanted -= tf.sign(whole)
+    longest = tf.reduce_max(tf.where(lengths < form_lengths, lengths, 0), [4, 5]) * tf.sign(wanted)
+    return begun, wanted, tf.reduce_sum(whole, 3), tf.reduce_max(longest, 3)
