@@ -10,6 +10,9 @@ STORAGE_ERRORS = {
     errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST,
 }  # fmt: skip
 
+# Mistakes in source code: they keep their traceback, where else any error is that of a file.
+BUGS = NameError, ImportError, AssertionError
+
 # What TensorFlow's messages say about the operation that failed.
 _OPERATION = re.compile(r"^\s*\{\{.*?\}\}\s*| \[Op:\w+\]")
 # And about where it was defined, before the reason.

@@ -103,7 +103,8 @@ def _check_flags(weights: str) -> None:
         given = f"--direction={FLAGS.direction} --package_version={FLAGS.package_version}"
         raise UserError(f"{given}: expected such as --direction=en-de --package_version=1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):
-        require_installed("ctranslate2", "babel", extra="ctranslate2")
+        also = ["babel"] if FLAGS.format == "argos" else []
+        require_installed("ctranslate2", *also, extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:
         wanted = f"a file of source sentences, of which {_CALIBRATION_LINES} are used"
         raise UserError(f"--format=marian needs --calibration: {wanted}.")

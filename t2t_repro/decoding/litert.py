@@ -26,7 +26,7 @@ from t2t_repro.data.parallel import usable_cores
 from t2t_repro.decoding.batch_plan import EncodedSentences, compute_batches, padded
 from t2t_repro.decoding.search import Translation, decoded, log_cut, log_untrained
 from t2t_repro.decoding.shortlist_file import ShortlistFile
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import BUGS, UserError, reason_of
 from t2t_repro.files import read_json
 from t2t_repro.progress import Report
 from t2t_repro.text.subword_model import open_pair
@@ -86,6 +86,8 @@ class LiteRTTranslator:
                 # The first call prepares the weights.
                 shortest = [*[UNK_ID] * self._codes, EOS_ID]
                 next(self._search(1, EncodedSentences([""], [shortest], set()), [0]))
+        except BUGS:
+            raise
         except Exception as error:
             # What libraries raise for damaged files is of any kind.
             received = f"{directory} is not usable ({reason_of(error)})"

@@ -203,8 +203,8 @@ def _translated(source: str, translate: Translate) -> str:
             kind = "" if stays else f"{tag['end']}{tag['name']}="
             name = f"<{kind}{len(raw)}{'/' if stays else tag['empty']}>"
             raw[name], text, place = source[place : tag.end()], text + name, tag.end()
+    text += f"<{len(raw)}/>" if depth else unescape(source[place:])
     raw |= {f"<{len(raw)}/>": source[place:]} if depth else {}
-    text += [*raw][-1] if depth else unescape(source[place:])
     pieces = re.split("(<[^<>]*>)", translate(text))
     inner = "".join(raw.get(piece) or escape(piece, False) for piece in pieces)
     with suppress(ExpatError):

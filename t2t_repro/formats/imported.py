@@ -27,7 +27,7 @@ from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.decoding.loading import read_settings
 from t2t_repro.decoding.shortlist import ShortlistFile
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import BUGS, UserError, reason_of
 from t2t_repro.files import read_json, write_whole
 from t2t_repro.model.transformer import Transformer, gin_bindings
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -84,8 +84,8 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
         if path.is_file() and not path.stat().st_size:
             raise ValueError("it is empty")
         return read(path)
-    except (UserError, NameError, ImportError, AssertionError):
-        raise  # Said already, or a bug.
+    except (UserError, *BUGS):
+        raise
     except Exception as error:  # Of a dozen libraries, and of values of other types.
         reason = reason_of(error)
         raise UserError(f"{path} cannot be used ({reason}); expected {expected}.") from error
@@ -144,12 +144,12 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
 
 def _check_kind(path: Path, commands: Collection[str]) -> None:
     """Refuses files that none of these commands reads, by their names."""
-    names = [x.name for x in (files_in(path) if path.is_dir() else [path] * path.exists())]
-    fits = (of for of, x in _KINDS if all(fnmatch.filter(names, each) for each in x.split()))
+    names = [file.name for file in (files_in(path) if path.is_dir() else [path] * path.exists())]
+    fits = (verb for verb, need in _KINDS if all(fnmatch.filter(names, x) for x in need.split()))
     if (command := next(fits, "")) not in commands:
         shown = f"has {', '.join(names[:9])}" if names else "is missing or empty"
         other = f", which python -m t2t_repro.{command} reads" if command else ""
-        expected = " or ".join(x.replace(" ", " with ") for of, x in _KINDS if of in commands)
+        expected = " or ".join(x.replace(" ", " with ") for verb, x in _KINDS if verb in commands)
         raise UserError(f"{path} {shown}{other}; expected {expected}, unpacked.")
 
 

@@ -57,9 +57,7 @@ class Tags:
         if not front or not line.strip():
             return ""
         given, codes = _TAG.findall(front[0]), [*self.languages.values()]
-        for tag in given:
-            if tag in self._known:
-                continue
+        for tag in [tag for tag in given if tag not in self._known]:
             # Only for unknown tags: this takes longer than the encoding of a line.
             close = get_close_matches(tag, self._known, cutoff=0.7)
             all_codes = codes if _LANGUAGE.fullmatch(tag) else []

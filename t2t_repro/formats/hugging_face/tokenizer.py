@@ -106,7 +106,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
 
 
 def _read_ids(path: Path) -> tuple[dict[str, int], dict[int, str], list[int]]:
-    """Reads the id of every piece, the language of other ids, and the ids of special tokens."""
+    """Reads the id of every piece, the language of some ids, and the ids of special tokens."""
     ids = read_json(path)
     codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
     if path.name != "vocab.json":
