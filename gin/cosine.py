@@ -4,13 +4,16 @@ from typing import TYPE_CHECKING
 
 from gin import configurable
 
+from t2t_repro.config.gin_files import value_of
+from t2t_repro.errors import UserError
+
 if TYPE_CHECKING:
     import keras
 
 
 @configurable
 def cosine(
-    peak: float, warmup_steps: int, steps: int
+    peak: float, warmup_steps: int, steps: int | None = None
 ) -> "keras.optimizers.schedules.LearningRateSchedule":
     """Returns Keras's `CosineDecay`: the rate rises along a line, then falls along a cosine to 0.
 
@@ -18,15 +21,21 @@ def cosine(
 
         import cosine
         adam.learning_rate = @cosine()
-        cosine.steps = %TrainingSchedule.steps
 
     Args:
         peak: the highest rate, after `warmup_steps` updates.
         warmup_steps: number of updates in which the rate rises from 0.
-        steps: number of updates of the whole run.
+        steps: the update after which it is 0; by default `TrainingSchedule.steps`, as bound.
+
+    Raises:
+        UserError: the run ends before the rate falls, or its end is not bound.
     """
     # Mistakes in a gin file are said before TensorFlow is imported.
     import keras
 
+    steps = steps or value_of("TrainingSchedule", "steps")
+    if steps is None or steps <= warmup_steps:
+        expected = f"expected TrainingSchedule.steps above cosine.warmup_steps = {warmup_steps}"
+        raise UserError(f"cosine: received {steps} steps, {expected}")
     schedule = keras.optimizers.schedules.CosineDecay
     return schedule(0.0, steps - warmup_steps, warmup_target=peak, warmup_steps=warmup_steps)
