@@ -55,8 +55,8 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
     from t2t_repro.formats.imported import model_files, write_imported
     from t2t_repro.formats.marian import read_marian
 
-    found = model_files(place, "import_marian", "import_hugging_face")
-    with whole_directory(Path(FLAGS.model_dir)) as partial, found as files:
+    unpacked = model_files(place, "import_marian", "import_hugging_face")
+    with whole_directory(Path(FLAGS.model_dir)) as partial, unpacked as files:
         is_native = not (files / "config.json").exists()
         if vocab and not is_native:
             raise UserError(f"--vocab is of Marian's own files, expected none for {name}.")

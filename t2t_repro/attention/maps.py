@@ -31,7 +31,7 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 _PLACE = "__DATA__"
 
 
-# Of pictures; lengths are in inches.
+# Sizes of pictures, in inches.
 CELL = 0.12
 """Size of a cell: fits letters of 6.5 points."""
 _SMALLEST_NAMED_CELL = 0.075
@@ -217,7 +217,7 @@ def draw(
     from matplotlib.figure import Figure
 
     rows = -(-len(panels) // columns)
-    queries, keys = ([_shorten(x) for x in side] for side in (attention.queries, attention.keys))
+    queries, keys = (list(map(_shorten, side)) for side in (attention.queries, attention.keys))
     width, height = (max(len(x) * cell, _SMALLEST_PANEL) for x in (keys, queries))
     if cell < _SMALLEST_NAMED_CELL:
         queries, keys = [], []

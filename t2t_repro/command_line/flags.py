@@ -116,7 +116,7 @@ def check_alone(flag: str, *others: str) -> None:
 
 
 def is_litert() -> bool:
-    """Tells whether --litert is given, in the place of --model_dir.
+    """Returns whether --litert is given instead of --model_dir.
 
     Raises:
         UserError: neither --litert nor --model_dir is given, or another flag needs the model

@@ -110,7 +110,7 @@ def check_output(flag: str = "output") -> None:
 
 
 def _identity(path: str) -> object:
-    """Returns the same for two names of one file, also by links; a file may be new."""
+    """Returns a key that all paths of one file share, also by links; it need not exist."""
     return os.stat(path)[1:3] if os.path.exists(path) else os.path.realpath(path)
 
 

@@ -105,17 +105,17 @@ def _bind(name: str, value: Any, place: str) -> None:
     Raises:
         UserError: the configurable or its parameter does not exist, or gin refuses the value.
     """
-    scope, _, parameter = name.rpartition("/")
-    owner, dot, argument = parameter.partition(".")
-    key = (scope, owner, argument) if dot else (name, "gin.macro", "value")
-    if dot and argument not in (known := checks.parameters_of(_find_configurable(owner, place))):
+    owner, dot, argument = name.rpartition("/")[2].partition(".")
+    known = checks.parameters_of(_find_configurable(owner, place)) if dot else {}
+    if dot and argument not in known:
         raise UserError(f"{place}: {owner} has no '{argument}'; expected {', '.join(known)}.")
-    value = _with_gin_s_references(value, place)
+    key = name if dot else (name, "gin.macro", "value")
+    value = _with_gin_references(value, place)
     with gin_text.one_line_errors():
         gin.bind_parameter(key, value)
 
 
-def _with_gin_s_references(value: Any, place: str) -> Any:
+def _with_gin_references(value: Any, place: str) -> Any:
     """Replaces references by gin's own, in nested containers too."""
     if isinstance(value, gin_text.Reference):
         if value.is_macro:
@@ -123,9 +123,9 @@ def _with_gin_s_references(value: Any, place: str) -> Any:
         _find_configurable(value.selector, place)
         return _GIN.configurable_reference(value.strip("@()"), value.endswith("()"))
     if isinstance(value, dict):
-        return {key: _with_gin_s_references(item, place) for key, item in value.items()}
+        return {key: _with_gin_references(item, place) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_with_gin_s_references(item, place) for item in value)
+        return type(value)(_with_gin_references(item, place) for item in value)
     return value
 
 
@@ -195,7 +195,7 @@ def trained_bindings(
 ) -> list[str]:
     """Returns a model directory's bindings of some configurables.
 
-    Each is a line of gin. A macro in the place of a value is replaced by its value.
+    Each is a line of gin. A macro is replaced by its value.
 
     Args:
         config_gin: the model directory's config.gin.

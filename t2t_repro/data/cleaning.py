@@ -103,7 +103,7 @@ def clean(
 
     Args:
         blocks: the training pairs; read as results are taken, a few blocks ahead.
-        rules: the rules.
+        rules: they say which pairs are dropped.
         held_out: all pairs of the other splits, kept in memory.
         workers: number of processes (`prepare.workers`).
 

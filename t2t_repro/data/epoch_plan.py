@@ -95,8 +95,8 @@ def epoch_plan(
             continue
         shape_of_batch.append(index)
         cuts.append(batch)
-    at = generator.permutation(len(shape_of_batch))
-    return EpochPlan(order, np.array(cuts[1:])[at], np.array(shape_of_batch)[at])
+    batches = generator.permutation(len(shape_of_batch))
+    return EpochPlan(order, np.array(cuts[1:])[batches], np.array(shape_of_batch)[batches])
 
 
 class _Cutter:
@@ -119,7 +119,7 @@ class _Cutter:
         self._sentences = len(source)
 
     def share(self, start: int, shape: BatchShape) -> float:
-        """Returns the share of a micro-batch to fill; the last batches are less full."""
+        """Returns the share to fill of micro-batches from `start` on; the last are less full."""
         sides = zip(self._before, shape.tokens, strict=True)
         filled = [(self._sentences - start) / shape.rows]
         filled += [int(before[-1] - before[start]) / tokens for before, tokens in sides]
@@ -136,7 +136,10 @@ class _Cutter:
         return bisect_left(range(_PARTS), True, lo=1, key=is_enough) / _PARTS
 
     def _batches_left(self, start: int, shape: BatchShape, share: float, most: int) -> int:
-        """Counts the batches left when micro-batches are filled to this share."""
+        """Counts the batches from `start` on, up to `most`.
+
+        Micro-batches are filled to `share`.
+        """
         count = 0
         while start < self._sentences and count < most:
             start = self.cuts(start, shape, share)[-1]
@@ -144,14 +147,14 @@ class _Cutter:
         return count
 
     def cuts(self, start: int, shape: BatchShape, share: float) -> list[int]:
-        """Returns the cuts [micro_batches + 1] of the batch that begins at `start`."""
+        """Returns the cuts [micro_batches + 1] of the batch from `start` on, filled to `share`."""
         cuts = [start]
         for _ in range(self._micro_batches):
             cuts.append(self._end(cuts[-1], shape, share))
         return cuts
 
     def _end(self, start: int, shape: BatchShape, share: float) -> int:
-        """Returns the end of the micro-batch that begins at `start`."""
+        """Returns the end of the micro-batch that begins at `start`, filled to `share`."""
         rows = min(math.ceil(share * shape.rows), self._sentences - start)
         taken = rows
         for before, tokens in zip(self._before, shape.tokens, strict=True):

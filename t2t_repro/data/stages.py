@@ -210,7 +210,7 @@ class Stages:
 
 
 def _check_left(split: str, reports: Reports) -> None:
-    """Raises a `UserError` with the main reason if a corpus has no pairs left.
+    """Checks that cleaning has left pairs of every corpus.
 
     Raises:
         UserError: a corpus has none left; the message has the main reason.

@@ -27,7 +27,7 @@ class Aligner:
     Args:
         model: the Transformer; its current weights are used at every call.
         subwords: the subword models of source and target.
-        settings: the layer.
+        settings: the number of the decoder layer.
     """
 
     def __init__(

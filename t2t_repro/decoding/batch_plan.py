@@ -67,7 +67,7 @@ class BatchPlanner:
         tokens_per_batch: source subwords times beam size of a batch at most.
         workers: batches decoded at the same time at most.
         beam_size: hypotheses of a sentence.
-        bytes_of: the most memory that a sentence of so many source ids takes.
+        bytes_of: number of source ids -> the most memory that such a sentence takes.
     """
 
     tokens_per_batch: int
@@ -104,7 +104,7 @@ class BatchPlanner:
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
     def _width(self, length: int, memory: int) -> int:
-        """Returns the share of `tokens_per_batch` that a sentence takes; 0 for a blank one."""
+        """Returns a sentence's share of `tokens_per_batch` or `memory`; 0 for a blank one."""
         share = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
         return max(length * self.beam_size, share) if length else 0
 

@@ -159,7 +159,7 @@ class BeamSteps(StepLoop):
         return self._best_candidates(state, logits, count)
 
     def _best_candidates(self, state: BeamState, logits: tf.Tensor, count: int) -> Candidates:
-        """Finds so many of the best extensions."""
+        """Finds the `count` best extensions."""
         known = self.constraints
         vocab = logits.shape[-1] or tf.shape(logits)[-1]
         # The kernel is for large vocabularies of known size; a shortlist's ids are few.
@@ -194,7 +194,7 @@ class BeamSteps(StepLoop):
         return tf.cond(tf.reduce_any(forced != PAD_ID), with_forced, lambda: candidates)
 
     def _score(self, log_probs: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-        """Computes the scores of hypotheses with so many ids."""
+        """Computes the scores of hypotheses of `length` ids."""
         return log_probs / self.settings.penalty(length, self.settings.length_penalty)
 
     def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:

@@ -39,7 +39,7 @@ class GrammaticalModel(NamedTuple):
     normalized: bool = False
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Enlarges the model's cache by so many steps."""
+        """Enlarges the model's cache by `positions` steps."""
         model_cache, state = cache
         return self.model.make_room(model_cache, positions), state
 
@@ -95,13 +95,14 @@ class TreeGrammar:
         ids = {symbol: number for number, symbol in enumerate(symbols) if symbol}
         # [vocab]: the id that closes the bracket that an id opens; PAD for an id that opens none.
         closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
-        if not any(closing) or not isinstance(source, SentencePieceModel):
+        if {*closing} == {PAD_ID} or not isinstance(source, SentencePieceModel):
             raise UserError(
-                "TreeGrammar found no symbols such as NP and /NP in the subwords: it is for models "
-                "of treebanks; bind Translator.grammar = None."
+                "TreeGrammar needs SentencePiece subwords with symbols such as NP and /NP: it is "
+                "for models of treebanks; bind Translator.grammar = None."
             )
         self._closing = np.array(closing, np.int32)
-        self._closes = np.isin(np.arange(len(symbols)), [*filter(None, closing)])
+        self._closes = np.isin(np.arange(len(symbols)), self._closing[self._closing != PAD_ID])
+        # A slash alone is a tag; before a label it closes a bracket.
         is_tag = [symbol == _CLOSE or symbol[:1] not in ("", _CLOSE) for symbol in symbols]
         self._is_leaf = np.array(is_tag) & (self._closing == PAD_ID)
         self._begins_word = np.array(source.word_marks.marked, np.int32)
@@ -132,7 +133,7 @@ class TreeGrammar:
     def _classes(self, source: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
         """Returns the class of each word, counted from the last one, which is 1.
 
-        A word of several pieces is none of the dictionary's, so its class is 0.
+        A word of several pieces is not in the dictionary, so its class is 0.
 
         Args:
             source: [batch, source_length].

@@ -70,7 +70,7 @@ class LiteRTTranslator:
             # All share these bytes; each would map the file for itself.
             model, cores = self.path.read_bytes(), usable_cores()
             loaded = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
-            runners = [one.get_signature_runner() for one in loaded]
+            runners = [interpreter.get_signature_runner() for interpreter in loaded]
             self.subwords = open_pair(directory)
             self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
             inputs, lists = runners[0].get_input_details(), directory / SHORTLIST
@@ -81,8 +81,8 @@ class LiteRTTranslator:
             rows = inputs["source_ids"]["shape_signature"][0]
             self._tokens = 1 if rows == 1 else 256 // self.beam_size
             self._idle: LifoQueue[Any] = LifoQueue()
-            for one in runners:
-                self._idle.put(one)
+            for runner in runners:
+                self._idle.put(runner)
                 # The first call prepares the weights.
                 shortest = [*[UNK_ID] * self._codes, EOS_ID]
                 next(self._search(1, EncodedSentences([""], [shortest], set()), [0]))
@@ -134,11 +134,11 @@ class LiteRTTranslator:
             given["among"] = self._shortlist.of_sentence(source_ids[0], self._never)
         run = self._idle.get()
         try:
-            found = run(**given)
+            outputs = run(**given)
         finally:
             self._idle.put(run)
         shape = len(batch), self.beam_size, -1
-        ids, scores = (found[name].reshape(shape) for name in ("ids", "scores"))
+        ids, scores = (outputs[name].reshape(shape) for name in ("ids", "scores"))
         of_lines = ids[:, :n_best, self._codes :], scores[:, :n_best, 0]
         for index, its_ids, its_scores in zip(batch, *of_lines, strict=True):
             translations = decoded(its_ids, its_scores, self.subwords.target.decode)

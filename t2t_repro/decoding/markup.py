@@ -30,7 +30,7 @@ def translate_marked(
     """Translates sentences without their markup, and puts it into the translations.
 
     Args:
-        texts: the sentences.
+        texts: sentences with markup.
         translate: returns a translation of each text.
         align: if there is none, they are translated with their markup.
 
@@ -55,7 +55,7 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
     """Returns the elements of a text.
 
     Each has the number of the element around it, or -1, and its two tags. An empty tag is there
-    twice. If the text is ill-formed, or has very many, there are none.
+    twice. Returns none of an ill-formed text, or of one with too many.
     """
     found, unclosed = list[tuple[int, re.Match[str], re.Match[str]]](), [-1]
     for tag in _TAG.finditer(text):
@@ -118,7 +118,7 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
     spans_of = dict(enumerate(source))
     aligned = [spans_of.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
     shown, owners, spans = masked(target), [-1] * len(words), {-1: (0, len(target))}
-    # Of each tag its place, its order among those at this place, and itself.
+    # Tags: place, order among those at this place, text.
     marked, done, tags = "", 0, list[tuple[int, tuple[int, int], str]]()
     for number, (parent, opening, closing) in enumerate(elements(text)):
         start, end = cuts[opening.start()], cuts[closing.start()]

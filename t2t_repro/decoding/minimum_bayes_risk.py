@@ -82,7 +82,7 @@ class MinimumBayesRisk:
         first = {translation.text: translation for translation in reversed(hypotheses)}
         drawn = Counter(translation.text for translation in hypotheses)
         texts, counts = list(drawn), np.array(list(drawn.values()))
-        # Of every pair of texts, [hypotheses, references]
+        # Every hypothesis beside every reference.
         pairs = [text for text in texts for _ in texts], texts * len(texts)
         utilities = np.asarray(self.utility(*pairs), np.float64).reshape(len(texts), -1)
         # [texts, texts]: how many others there are of each

@@ -83,7 +83,7 @@ def log_unfinished(translations: Sequence[Translation], first: int | None) -> No
 
 
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
-    """Logs the sources that are longer than those of training; nothing without a first number."""
+    """Logs the sources that are longer than those of training; nothing if `first` is None."""
     long = [index for index, line_ids in enumerate(ids) if len(line_ids) > trained_length]
     message = (
         f"longer than the {trained_length} subwords of training, and may be translated in part; "
@@ -93,7 +93,7 @@ def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int 
 
 
 def log_numbered_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs the lines that a message is about; nothing if there is no first number."""
+    """Logs the lines that a message is about; nothing if `first` is None."""
     if first is not None:
         log_lines(first, indices, message)
 
@@ -111,7 +111,7 @@ class StepModel(Protocol):
     """A model that scores the next id, as a search calls it."""
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Enlarges a cache by so many steps."""
+        """Enlarges a cache by `positions` steps."""
 
     def step(
         self, ids: "tf.Tensor", parents: "tf.Tensor", position: "tf.Tensor", cache: Cache

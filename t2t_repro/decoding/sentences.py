@@ -127,8 +127,8 @@ def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]
         tail = next(run.start() for run in _TAIL.finditer(text, lead) if run.end() == len(text))
         # An element that ends in the sentence begins there, too.
         spans = [(opening.start(), *closing.span()) for _, opening, closing in elements(text)]
-        start = min([lead, *(one for one, end, _ in spans if one < lead <= end < tail)])
-        end = max([tail, *(end for one, _, end in spans if one >= start and end > tail)])
+        start = min([lead, *(first for first, end, _ in spans if first < lead <= end < tail)])
+        end = max([tail, *(end for first, _, end in spans if first >= start and end > tail)])
         yield "", text[:start]
         yield codes + text[start:end], text[end:] + blank
 
@@ -207,7 +207,7 @@ def _join(
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
     codes, found = languages_in_front(line), [known[text] for text, _ in parts]
     line = line.replace(codes, "", 1)
-    # Of each piece, the source and what stands for it.
+    # Pieces: the source, and what stands for it.
     pieces = [(" ", " ")]
     for text, stays in parts:
         source, target = text.removeprefix(codes), best[text]

@@ -122,7 +122,7 @@ class Sampling:
         samples: translations drawn of each sentence.
         temperature: divides the logits. Below 1 probable ids become more probable; near 0 sampling
             is greedy decoding.
-        top_k: draws from so many most probable ids; None: from all.
+        top_k: number of most probable ids to draw from; None: all.
         nucleus: draws from the smallest set of most probable ids that has at least this
             probability (after temperature and top_k); None: from all.
         seed: seed of the random numbers.

@@ -16,16 +16,16 @@ class LexicalShortlist:
     """Says which ids each sentence of a batch may have.
 
     Args:
-        file: the lists.
+        file: the target ids of each source id.
         vocab_size: the number of target ids.
-        forbidden: ids that no sentence may have; UNK keeps its probability.
+        forbidden: ids that no sentence may have, besides PAD; UNK is allowed even if it is one.
     """
 
     def __init__(self, file: ShortlistFile, vocab_size: int, forbidden: tuple[int, ...]) -> None:
         self._lists = tf.RaggedTensor.from_row_splits(file.ids, file.splits)
-        never_allowed = {PAD_ID, *forbidden} - {UNK_ID}
-        # [vocab] bool each.
-        self._forbidden = np.isin(np.arange(vocab_size), list(never_allowed))
+        forbidden_ids = {PAD_ID, *forbidden} - {UNK_ID}
+        # Both [vocab], bool.
+        self._forbidden = np.isin(np.arange(vocab_size), list(forbidden_ids))
         self._always = np.isin(np.arange(vocab_size), file.always)
 
     def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:

@@ -65,7 +65,7 @@ class StepLoop(ABC):
 
     @abstractmethod
     def begin(self, batch: tf.Tensor) -> Any:
-        """Returns the state before step 0, of so many sentences."""
+        """Returns the state of `batch` sentences before step 0."""
 
     @abstractmethod
     def advance(

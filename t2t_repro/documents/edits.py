@@ -57,8 +57,8 @@ def read_text(path: Path) -> tuple[str, str]:
     # Of XML only the first tag says it; of others, no comment.
     is_xml = re.match(rb"\s*<(?:\?xml|xliff)[^>]*>?", content)
     head = is_xml[0] if is_xml else re.sub(rb"(?s)<!--.*?(?:-->|\Z)", b"", content)
-    found = None if content.startswith(BOM_UTF8) else _ENCODING.search(head)
-    encoding = found[1].decode() if found else "utf-8"
+    declared = None if content.startswith(BOM_UTF8) else _ENCODING.search(head)
+    encoding = declared[1].decode() if declared else "utf-8"
     if encoding.lower() in ("iso-8859-1", "latin1") and re.search(rb"[\x80-\x9f]", content):
         encoding = "cp1252"
     try:

@@ -101,8 +101,8 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
             chosen = [texts[0 if own and i == rule[1] else 1] for i in range(count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
         # Forms that are there stay.
-        old = [one[0].strip() * bool(_read(one[0])) for one in re.finditer(_FORM, found["forms"])]
-        lines = [one or new for one, new in zip_longest(old, lines) if one or new]
+        old = [m[0].strip() if _read(m[0]) else "" for m in re.finditer(_FORM, found["forms"])]
+        lines = [existing or new for existing, new in zip_longest(old, lines) if existing or new]
         last = newline if found["forms"].endswith("\n") else ""
         edits = [(*found.span("forms"), newline.join(lines) + last)]
         if not _FUZZY.search(found["comments"]) and (flags := _FLAGS.search(found["comments"])):

@@ -20,7 +20,7 @@ _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 """Inline elements whose content is no text."""
 
 _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
-# Of well-formed XML; CDATA, comments, a CR that is no line break, and the like have no name.
+# Tags of well-formed XML; CDATA, comments, a CR that is no line break, and the like have no name.
 _TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|&\#(?:0*13|x0*[dD]);
     |<!(?:"[^"]*"|'[^']*'|[^>"'])*+>
     |<(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+)){_ATTRIBUTES}(?P<empty>/?)>""")
@@ -59,8 +59,8 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
         except (LookupError, ValueError, ParseError) as error:
             file.seek(0)
             line = next(islice(file, getattr(error, "position", [1])[0] - 1, None), b"")
-            found = re.search(rb"[\1-\x08\x0b\x0c\x0e-\x1f]", line)
-            reason = f"the control character 0x{found[0].hex()}; {error}" if found else error
+            control = re.search(rb"[\1-\x08\x0b\x0c\x0e-\x1f]", line)
+            reason = f"the control character 0x{control[0].hex()}; {error}" if control else error
             fix = "expected XML in UTF-8: correct that line, or convert the file (iconv)."
             raise UserError(f"{path}: {reason}; {fix}") from error
 
@@ -156,18 +156,19 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 
 def _units(text: str) -> Iterator[tuple[re.Match[str], dict[str, _Ends]]]:
-    """Yields the first tag of each translatable unit, and its parts' tags.
+    """Yields the first tag of each translatable unit, and its children.
 
-    Parts of another namespace are none.
+    They are both tags of each child, by its kind. Those in another namespace are left out.
     """
-    opened = list[tuple[re.Match[str], bool, dict[str, _Ends]]]()
+    # Of each element around: its first tag, whether it may change, and its children.
+    unclosed = list[tuple[re.Match[str], bool, dict[str, _Ends]]]()
     for tag in _TAG.finditer(text):
         if tag["name"] and not tag["end"]:
-            opened.append((tag, _may_change(tag, not opened or opened[-1][1]), {}))
+            unclosed.append((tag, _may_change(tag, not unclosed or unclosed[-1][1]), {}))
         if tag["end"] or tag["empty"]:
-            first, may_change, parts = opened.pop()
-            if opened and opened[-1][0]["prefix"] == first["prefix"]:
-                opened[-1][2][first["kind"]] = first, tag
+            first, may_change, parts = unclosed.pop()
+            if unclosed and unclosed[-1][0]["prefix"] == first["prefix"]:
+                unclosed[-1][2][first["kind"]] = first, tag
             if may_change and first["kind"] in ("trans-unit", "segment"):
                 yield first, parts
 
@@ -197,8 +198,8 @@ def _translated(source: str, translate: Translate) -> str:
         if not depth:
             text, place = text + unescape(source[place : tag.start()]), tag.start()
             stays = tag["kind"] in _CODES or not tag["name"] or not _may_change(tag)
-        step = bool(tag["name"]) - 2 * bool(tag["end"]) - bool(tag["empty"])
-        depth += stays and {"sm": 1, "em": -1}.get(tag["kind"], step)
+        step = -1 if tag["end"] else 1 if tag["name"] and not tag["empty"] else 0
+        depth += {"sm": 1, "em": -1}.get(tag["kind"], step) if stays else 0
         if not depth:
             kind = "" if stays else f"{tag['end']}{tag['name']}="
             name = f"<{kind}{len(raw)}{'/' if stays else tag['empty']}>"

@@ -23,7 +23,7 @@ class HeldOutLoss:
     Args:
         model: the Transformer; its current weights are used at every call.
         store: the sentences.
-        tokens_per_batch: at most so many padded tokens a batch, on the longer side.
+        tokens_per_batch: the most padded tokens of a batch, on the longer side.
     """
 
     def __init__(self, model: Transformer, store: TokenStore, tokens_per_batch: int = 4096) -> None:

@@ -31,7 +31,7 @@ class ByteReader:
         return int(self.array(kind, 1)[0])
 
     def name(self, length: int) -> str:
-        """Returns a name of so many bytes, the last one NUL.
+        """Returns a name of `length` bytes, the last one NUL.
 
         Raises:
             ValueError: the name does not end with NUL.

@@ -110,7 +110,7 @@ def refuse_pointer(path: Path) -> None:
 
 @contextmanager
 def model_files(path: Path, *commands: str) -> Iterator[Path]:
-    """Yields the directory or file of a model, which may be in an archive or a directory.
+    """Yields a model's directory or file, unpacked if it is compressed.
 
     Args:
         path: as a user gives it.
@@ -119,36 +119,42 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
     Raises:
         UserError: the archive cannot be used, there are several models, or none for the commands.
     """
-    with tempfile.TemporaryDirectory() as unpacked, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as unpacked, tempfile.TemporaryDirectory() as copies:
         try:
-            found = _only_model(path)
-            if _is_archive(found):
-                read_file(found, lambda archive: _unpack(archive, unpacked))
-                found = _only_model(Path(unpacked))
-            beside = found if found.is_dir() else found.parent
-            if found.suffix == ".gz" or (found.is_dir() and any(found.glob("*.gz"))):
+            model = _only_model(path)
+            if _is_archive(model):
+                read_file(model, lambda archive: _unpack(archive, unpacked))
+                model = _only_model(Path(unpacked))
+            beside = model if model.is_dir() else model.parent
+            # Weights or vocabularies that are compressed one by one.
+            if model.suffix == ".gz" or any(model.glob("*.gz")):
                 for file in filter(Path.is_file, files_in(beside)):
                     if file.suffix == ".gz":
-                        read_file(file, lambda file: _gunzip(file, Path(folder, file.stem)))
+                        read_file(file, lambda file: _gunzip(file, Path(copies, file.stem)))
                     else:
-                        shutil.copyfile(file, Path(folder, file.name))
-                found = Path(folder, "" if found.is_dir() else found.stem)
-            elif found.suffix in (".bin", ".json", ".safetensors"):
-                found = beside if (beside / "config.json").exists() else found
-            _check_kind(found, commands or dict(_KINDS))
-            yield found
+                        shutil.copyfile(file, Path(copies, file.name))
+                model = Path(copies, "" if model.is_dir() else model.stem)
+            # A file beside a config.json stands for the directory.
+            elif model.suffix in (".bin", ".json", ".safetensors"):
+                model = beside if (beside / "config.json").exists() else model
+            _check_kind(model, commands or dict(_KINDS))
+            yield model
         except UserError as error:
-            text = str(error).replace(unpacked, str(path)).replace(folder, str(path))
+            text = str(error).replace(unpacked, str(path)).replace(copies, str(path))
             raise UserError(text) from error
 
 
 def _check_kind(path: Path, commands: Collection[str]) -> None:
-    """Refuses files that none of these commands reads, by their names."""
-    names = [file.name for file in (files_in(path) if path.is_dir() else [path] * path.exists())]
-    fits = (verb for verb, need in _KINDS if all(fnmatch.filter(names, x) for x in need.split()))
-    if (command := next(fits, "")) not in commands:
+    """Checks by its file names that a command reads a model.
+
+    Raises:
+        UserError: none of `commands` reads it, or there are no files.
+    """
+    names = [file.name for file in (files_in(path) if path.is_dir() else [path]) if path.exists()]
+    readers = (verb for verb, need in _KINDS if all(fnmatch.filter(names, x) for x in need.split()))
+    if (reader := next(readers, "")) not in commands:
         shown = f"has {', '.join(names[:9])}" if names else "is missing or empty"
-        other = f", which python -m t2t_repro.{command} reads" if command else ""
+        other = f", which python -m t2t_repro.{reader} reads" if reader else ""
         expected = " or ".join(x.replace(" ", " with ") for verb, x in _KINDS if verb in commands)
         raise UserError(f"{path} {shown}{other}; expected {expected}, unpacked.")
 
@@ -201,7 +207,7 @@ def _most_expanded(path: Path) -> int:
 
 
 def check_expanded(path: Path, size: int) -> None:
-    """Refuses a file that is compressed further than weights can be, to fill memory or disk.
+    """Checks that a file does not expand further than weights can, to fill memory or disk.
 
     Raises:
         ValueError: the file would expand to more bytes than allowed.
@@ -274,7 +280,7 @@ class SettingsFile:
         return ours[value]
 
     def require(self, name: str, *expected: Any) -> None:
-        """Refuses a field that is there and has none of the values; empty ones without values.
+        """Checks that a field is missing or has one of the values; without any, that it is empty.
 
         Raises:
             UserError: the field has another value.
@@ -283,7 +289,7 @@ class SettingsFile:
             raise self.refused(name, " or ".join(map(repr, expected)) or "nothing")
 
     def require_all(self, fields: Mapping[str, Sequence[Any]]) -> None:
-        """Refuses fields that are there and have none of their values, as `require` does.
+        """Checks several fields as `require` does one.
 
         Raises:
             UserError: a field has another value.
@@ -336,7 +342,7 @@ class WeightsFile:
         return value.reshape(shape)
 
     def check_size(self, sizes: Mapping[str, Any]) -> None:
-        """Refuses sizes of a model that is larger than the file, before it is built.
+        """Checks, before a model of these sizes is built, that the file is large enough for it.
 
         Raises:
             UserError: the model has more than twice as many weights as the file.
@@ -348,7 +354,7 @@ class WeightsFile:
             raise UserError(f"{self.path} has fewer weights than the {needed:,} {fix}.")
 
     def check_names(self, known: Collection[str]) -> None:
-        """Refuses weights that the model has no place for.
+        """Checks that the model has a place for every weight.
 
         Raises:
             UserError: the file has such weights.
@@ -505,7 +511,7 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
         folder: the directory to write.
         imported: the model.
         name: its path, or its name on the hub.
-        commit: its revision there.
+        commit: its revision on the hub; None for a path.
     """
     folder.mkdir(exist_ok=True)
     model, subwords = imported.model, imported.text.write(folder)

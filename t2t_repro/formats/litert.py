@@ -7,7 +7,7 @@ export_dir/
   shortlist.npz            see `ShortlistFile`; where the model came with one
 
 The file has LiteRT's own operations alone, and translates sentences together; with a shortlist, one
-at a time. Its layers are the model's; embeddings and the cache are written anew.
+at a time. Its layers are the model's; embeddings and the cache are rewritten.
 """
 
 import tempfile

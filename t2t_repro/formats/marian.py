@@ -114,7 +114,7 @@ def _find(
     folder = path if path.is_dir() else path.parent
     models = [path] if path.suffix in (".npz", ".bin") else []
     names = [f"{path.name}.decoder.yml", "decoder.yml"]
-    names += ["*decoder.yml", "config*.yml"] * path.is_dir()
+    names += ["*decoder.yml", "config*.yml"] if path.is_dir() else []
     is_one = not models and not path.is_dir()
     decoders = [path] if is_one else _single(folder, *names, is_needed=False)
     read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
@@ -241,15 +241,19 @@ def _splitter(path: Path) -> MarianFile:
 
 
 def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
-    """Reads the id of every piece of a map or of lines, and the ids of EOS and UNK."""
+    """Reads a vocabulary that is a map or lines.
+
+    Returns:
+        the id of every piece, and those of EOS and UNK.
+    """
     text = read_at_most(path, 64 * _MOST_YAML).decode()
     if path.suffix == ".json":
         ids = _ids_of_map(json.loads(text))
     elif path.suffix in (".yml", ".yaml"):
+        # The base loader keeps "on" a word; the safe one reads it as true.
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-        hidden = text.removeprefix("\ufeff").translate({c: _STAND_IN + c for c in _UNREADABLE})
-        # Not safe_load, for which "on" is true, and not a word.
-        ids = _ids_of_map(yaml.load(hidden, loader))
+        readable = text.removeprefix("\ufeff").translate({c: _STAND_IN + c for c in _UNREADABLE})
+        ids = _ids_of_map(yaml.load(readable, loader))
     else:
         lines = text.removesuffix("\n").split("\n")
         ids = {line.removesuffix("\r"): number for number, line in enumerate(lines)}
@@ -291,7 +295,7 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
     """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
     model = Transformer(**arguments)
     model.build()
-    weights = imported.named_weights(model, TABLES, lambda one: their_name(one, model.config))
+    weights = imported.named_weights(model, TABLES, lambda one: marian_name(one, model.config))
     file.check_names(weights)
     for name, (variable, side) in weights.items():
         rows, *columns = variable.shape
@@ -303,12 +307,15 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
     return model
 
 
-def their_name(weight: LayerWeight, config: LayerConfig) -> str:
-    """Returns Marian's name of a weight of a layer with these settings."""
+def marian_name(weight: LayerWeight, config: LayerConfig) -> str:
+    """Returns Marian's name of a layer's weight.
+
+    It depends on the place of the norms, and on the SSRU.
+    """
     place = weight.stack, weight.sublayer
-    is_unit = config.is_recurrent and place == ("decoder", "self_attention")
+    is_ssru = config.is_recurrent and place == ("decoder", "self_attention")
     end = "_pre" if config.normalization == "pre" else ""
-    return _NAMES.of(weight, "ssru" if is_unit else None, end=end)
+    return _NAMES.of(weight, "ssru" if is_ssru else None, end=end)
 
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
@@ -374,7 +381,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:
-    """Parses a map of options; zeros at the end, with which Marian pads, are left out."""
+    """Parses a map of options, without the zeros with which Marian pads it."""
     if len(text) > _MOST_YAML or _NOT_PLAIN.search(text):
         raise ValueError("it has an anchor, a tag or a very long value, which no option has")
     return dict(yaml.safe_load(text.split(b"\0")[0]) or {})

@@ -118,7 +118,7 @@ def read_shortlist(data: bytes) -> ShortlistFile:
         u64 magic, checksum, first, best, n + 1, m; n + 1 offsets u64; m ids u32
 
     Raises:
-        ValueError: the file is damaged, or is none.
+        ValueError: the file is damaged, or is not a shortlist.
     """
     reader = ByteReader(np.frombuffer(data, np.uint8))
     magic, checksum = reader.array("<u8", 2).tolist()

@@ -29,7 +29,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 from t2t_repro.formats.imported import NEVER, named_weights
-from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, SETTINGS, TABLES, their_name
+from t2t_repro.formats.marian import ACTIVATIONS, AUTOREGRESSION, SETTINGS, TABLES, marian_name
 from t2t_repro.formats.marian_binary import write_binary, write_shortlist
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.dense import Dense
@@ -102,7 +102,7 @@ def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
 def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, NDArray]:
     """Returns the weights by Marian's names, rows of ids in Marian's order."""
     layer, orders = model.config, {"source": source, "target": target}
-    named = named_weights(model, TABLES, lambda weight: their_name(weight, layer))
+    named = named_weights(model, TABLES, lambda weight: marian_name(weight, layer))
     named.pop(TABLES["logits_bias"], None)
     rows = {name: orders.get(side, ...) for name, (_, side) in named.items()}
     tensors = {name: np.array(weight)[rows[name]] for name, (weight, _) in named.items()}
@@ -126,20 +126,20 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
     model, subwords = translator.model, translator.subwords
     kernels = (weight for weight in layer_weights(model) if weight.kind == "kernel")
     translations = [best.text for best, *_ in translator.translate(lines, first=None)]
-    found: dict[str, list[tf.Tensor]] = {}
+    inputs: dict[str, list[tf.Tensor]] = {}
     outputs = []
     with ExitStack() as stack:
         for kernel in kernels:
             recorded = recorded_by(_layer_of(model, kernel))
-            found[their_name(kernel, model.config)] = stack.enter_context(recorded)
+            inputs[marian_name(kernel, model.config)] = stack.enter_context(recorded)
         for pair in zip(lines, translations, strict=True):
             encoded = (side.encode([text]) for side, text in zip(subwords, pair, strict=True))
             source, target = map(tf.constant, encoded)
             outputs.append(model.decode(target, model.encode(source), source))
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
     # Under a shortlist, the product with the table has no name.
-    found |= {table: outputs, "none": outputs}
-    largest = {name: [np.abs(x).max() for x in inputs] for name, inputs in found.items()}
+    inputs |= {table: outputs, "none": outputs}
+    largest = {name: [np.abs(x).max() for x in values] for name, values in inputs.items()}
     return {
         f"{name}_QuantMultA": np.array([[127 / (np.mean(each) + 1.1 * np.std(each))]], np.float32)
         for name, each in largest.items()

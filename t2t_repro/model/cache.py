@@ -68,7 +68,7 @@ class Past:
         # Sizes come from the mask, which all layers share, so they are computed once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))
         positions = entries // beam
-        # Of every head's rows, one for each position, that of this step.
+        # Each head has a row for each position; this is the row of this step.
         rows = tf.range(self.position, batch * heads * positions, positions)
         pairs = zip(self.kept, newest, strict=True)
         self.kept = KeysValues(*(write(old, new, rows, entries) for old, new in pairs))

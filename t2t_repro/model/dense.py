@@ -74,11 +74,14 @@ class Dense(keras.layers.Dense):
 
 
 def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
-    """Returns all axes but the last, for `tf.reshape`, which infers a single unknown one."""
-    axes = x.shape[:-1].as_list()
-    if axes.count(None) > 1:
-        axes = [tf.shape(x)[i] if length is None else length for i, length in enumerate(axes)]
-    return [-1 if length is None else length for length in axes]
+    """Returns the lengths of all axes but the last, for `tf.reshape`.
+
+    A single unknown one is -1.
+    """
+    lengths = x.shape[:-1].as_list()
+    if lengths.count(None) > 1:
+        lengths = [tf.shape(x)[axis] if n is None else n for axis, n in enumerate(lengths)]
+    return [-1 if n is None else n for n in lengths]
 
 
 def heads_initializer(initialization: Initialization) -> Initializer:

@@ -124,7 +124,7 @@ class LayerConfig:
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether the decoder has the SSRU in the place of self-attention."""
+        """Whether the decoder has the SSRU instead of self-attention."""
         return self.decoder_self_attention == "ssru"
 
     def to_dict(self) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class StepDecoder:
 
 
 def new_past(model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor) -> Any:
-    """Returns the `past` of a `DecodingCache` before the first step, with so many entries."""
+    """Returns the `past` of a `DecodingCache` before the first step, of `entries` positions."""
     config = model.config
     nothing: Any
     if config.is_recurrent:

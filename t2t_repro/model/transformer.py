@@ -105,8 +105,8 @@ class Transformer(SourceTargetModel):
 
     def _new_encoding(self, name: str) -> PositionalEncoding:
         """Makes a positional encoding."""
-        at = self.settings
-        arguments = at.positional_encoding, at.max_length, at.first_position
+        sizes = self.settings
+        arguments = sizes.positional_encoding, sizes.max_length, sizes.first_position
         return PositionalEncoding(*arguments, name=name, dtype=self.dtype_policy)
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
@@ -114,7 +114,7 @@ class Transformer(SourceTargetModel):
 
     def build(self, inputs_shape: Pair | None = None) -> None:
         """Creates all weights; their shapes depend on the constructor's arguments only."""
-        vectors = (None, None, self.config.d_model)
+        x_shape = (None, None, self.config.d_model)
         for embedding in (self.embedding, self.source_embedding, self.softmax):
             if not embedding.built:
                 embedding.build((None, None))
@@ -122,10 +122,10 @@ class Transformer(SourceTargetModel):
             self.logits_bias = self.add_weight(
                 name="logits_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
             )
-        self.positional_encoding.build(vectors)
-        self.target_positional_encoding.build(vectors)
-        self.encoder.build(vectors)
-        self.decoder.build(vectors)
+        self.positional_encoding.build(x_shape)
+        self.target_positional_encoding.build(x_shape)
+        self.encoder.build(x_shape)
+        self.decoder.build(x_shape)
         self.built = True
 
     @property

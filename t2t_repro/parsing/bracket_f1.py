@@ -116,7 +116,7 @@ def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
 
 
 def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> Score:
-    """Returns F1 of the counts, with `expected` brackets of so many sentences."""
+    """Returns F1 of the counts, with `expected` brackets in `sentences` sentences."""
     precision = _percent(counts.matched, counts.found)
     recall = _percent(counts.matched, expected)
     f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0

@@ -245,7 +245,7 @@ def delinearise(line: str) -> Tree:
             raise ValueError(f"{symbol} closes nothing; expected {label} before it")
         ends[open_names.pop()] = len(names)
     tags = tuple(name for number, name in enumerate(names) if number not in ends)
-    # Of each name, and of the end, the number of words before it.
+    # The number of words before each name, and before the end.
     before = [0, *accumulate(number not in ends for number in range(len(names)))]
     spans = (Constituent(names[i], before[i], before[end]) for i, end in sorted(ends.items()))
     return Tree(tags, tuple(spans))

@@ -233,7 +233,7 @@ def _advice(path: Path) -> str:
     """Returns advice for a path that is no model directory: one nearby, or how to get one."""
     folder = path if path.is_dir() else path.parent
     near = [folder, folder.parent, *sorted(folder.glob("*"))]
-    if existing := next((one for one in near if (one / "model.json").is_file()), None):
+    if existing := next((other for other in near if (other / "model.json").is_file()), None):
         return f"give --model_dir={quote(str(existing))}"
     return (
         "give that of a training run, or import the model by t2t_repro.import_t2t, "

@@ -45,7 +45,7 @@ def usual_codes(codes: Collection[str]) -> dict[str, str]:
 
 
 def is_language(code: str) -> bool:
-    """Tells whether the language of a code is a known one."""
+    """Returns whether the language of a code is known."""
     return standard_code(code).partition("-")[0] in get_global("likely_subtags")
 
 

@@ -77,11 +77,11 @@ class Direction(NamedTuple):
         return {"translations": [[with_key(q, x.text) or x.text for x in row] for q, row in rows]}
 
 
-def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
+def read_directions(given: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
     """Reads all models' directions, and finds the target languages' tags.
 
     Args:
-        texts: the directions of each model, such as "en-de,de-en". In "en-*" the targets are all
+        given: the directions of each model, such as "en-de,de-en". In "en-*" the targets are all
             languages of the model's tags. A tag is `>>deu<<` or `<2de>`, with any code of the
             language.
         engines: one for each model.
@@ -89,9 +89,9 @@ def read_directions(texts: Sequence[str], engines: Sequence[Engine]) -> list[Dir
     Raises:
         UserError: a direction is malformed, has no tag in its model, or is given twice.
     """
-    directions = [*chain.from_iterable(map(_model_directions, texts, engines))]
+    directions = [*chain.from_iterable(map(_model_directions, given, engines))]
     if len({direction.name for direction in directions}) < len(directions):
-        raise UserError(f"--direction={' --direction='.join(texts)}: expected each direction once.")
+        raise UserError(f"--direction={' --direction='.join(given)}: expected each direction once.")
     return directions
 
 
@@ -194,8 +194,8 @@ class Query:
 
     Args:
         document: its values by name, of JSON or of a form.
-        directions: the served ones.
-        max_texts: the most texts.
+        directions: all that are served.
+        max_texts: the most texts of a request.
         max_characters: the most characters of all texts.
 
     Attributes:

@@ -24,7 +24,7 @@ from t2t_repro.serving.libretranslate import Direction, Query, fixed_answers, re
 from t2t_repro.serving.predict import Answers, RequestQueue, read_request, write_answer
 
 _SIZE = web.RequestKey("size", str)
-_Answer = Callable[[web.Request, bytes], Awaitable[web.Response]]
+_Endpoint = Callable[[web.Request, bytes], Awaitable[web.Response]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -68,10 +68,10 @@ class Server:
     """Answers requests over HTTP.
 
     Args:
-        engine: called by several threads, so it should have one worker.
+        engine: called by several threads at a time, so its own `workers` should be 1.
         options: addresses and limits.
         directions: those served in LibreTranslate's protocol.
-        workers: the number of these threads.
+        workers: the number of threads that call the engine.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Server:
         answers = Answers(engine, language)
         self._inputs = answers.inputs
         self._directions = directions
-        functions = answers.signatures | {one.name: one.translate for one in directions}
+        functions = answers.signatures | {d.name: d.translate for d in directions}
         self._queue = RequestQueue(functions, workers, options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
@@ -153,7 +153,10 @@ class Server:
             logging.info("%s %s %s, %s", request.method[:20], path, status or "no answer", took)
 
     async def _answer(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Refuses requests while draining or from other sites, and answers errors in JSON."""
+        """Calls the handler, and answers errors in JSON.
+
+        Requests are refused while the server drains, or if they call it by another name.
+        """
         try:
             if self._is_draining:
                 raise web.HTTPServiceUnavailable(text="the server is ending")
@@ -192,7 +195,7 @@ class Server:
             expected = "expected this machine or a name of --allowed_host"
             raise web.HTTPMisdirectedRequest(text=f"Host is {host[:80]}, {expected}")
 
-    async def _handle(self, answer: _Answer, request: web.Request) -> web.Response:
+    async def _handle(self, answer: _Endpoint, request: web.Request) -> web.Response:
         """Answers a request that is counted, and has to arrive in time."""
         seconds, most = self._options.client_seconds, self._options.max_waiting
         if self._open_requests >= most:
@@ -228,8 +231,8 @@ class Server:
         _count(request, query.texts)
         sources = query.sources()
         outputs = await self._queue.answer(query.direction.name, {"source": sources})
-        found = dict(zip(sources, outputs["translations"], strict=True))
-        return web.json_response(query.answer(found))
+        translations = dict(zip(sources, outputs["translations"], strict=True))
+        return web.json_response(query.answer(translations))
 
     def _check_key(self, request: web.Request, given: Any = None) -> None:
         """Checks a request's key, in its fields or in a header."""

@@ -131,7 +131,7 @@ class SentencePieceTextOps(tf.Module):
         padded, since one may be as long as all others together.
         """
         marked = tf.cast(tf.gather(self._marked, ids.flat_values), tf.int32)
-        # Of every subword, and of the end of all, the number of marks before it.
+        # The number of marks before every subword, and before the end of all.
         before = tf.pad(tf.cumsum(marked), [[1, 0]])
         starts, stops = ids.row_splits[:-1], ids.row_splits[1:]
         if self._marks_end:

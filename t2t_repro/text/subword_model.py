@@ -118,7 +118,7 @@ def open_subwords(path: Path) -> SubwordModel:
 
 
 def read_start(path: Path, most: int) -> bytes:
-    """Returns the first bytes of a file, none if it is missing."""
+    """Returns the first `most` bytes of a file, none if it is missing."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:

@@ -40,7 +40,12 @@ class Tags:
             logging.info(f"each line begins with the code of its target language: {codes}")
 
     def warn(self, lines: Sequence[str], first: int | None) -> None:
-        """Logs each fault of a tag once, in all calls; lines have numbers from the first on."""
+        """Logs each fault of tags once, in all calls, and 10 at most.
+
+        Args:
+            lines: the lines to check.
+            first: the number of the first line; None if they have no numbers.
+        """
         for index, line in enumerate(lines):
             fault = self.fault(line)
             if fault and fault not in self._faults and len(self._faults) < 10:

@@ -315,7 +315,7 @@ def _check_symbols(symbols: Sequence[str]) -> None:
 
 
 def _is_symbol(symbol: str) -> bool:
-    """Returns whether a text can be told from other text."""
+    """Returns whether a text can be a symbol: text between marks, such as <2de>."""
     has_marks = bool(symbol) and not symbol[0].isalnum() and not symbol[-1].isalnum()
     is_word = len(symbol.split()) == 1 and "\u2581" not in symbol and symbol.isprintable()
     is_free = symbol not in _RESERVED and not symbol.startswith("<0x")

@@ -39,22 +39,22 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
     """Finds the model that a run starts from.
 
     Returns:
-        the model; None where the run goes on, or starts from nothing.
+        the model; None if the run resumes, or starts from random weights.
 
     Raises:
         UserError: `train.init_checkpoint` is bound without `train.init_from`, or the run has begun
             without `train.init_from`.
     """
-    init_from = settings.init_from
+    init_from, checkpoint = settings.init_from, settings.init_checkpoint
+    if init_from is None and checkpoint is not None:
+        raise UserError(
+            f"train.init_checkpoint = {checkpoint!r}, but train.init_from is not bound: bind the "
+            "model directory that it is in."
+        )
     if init_from is None:
-        if settings.init_checkpoint is not None:
-            raise UserError(
-                f"train.init_checkpoint = {settings.init_checkpoint!r}, but train.init_from is not "
-                "bound: bind the model directory that it is in."
-            )
         return None
     if not CheckpointFolder(directory.checkpoints).expected():
-        return InitialModel(Path(expanduser(init_from)), settings.init_checkpoint)
+        return InitialModel(Path(expanduser(init_from)), checkpoint)
     if not read_ancestry(directory.ancestry_json):
         raise UserError(
             f"{directory.path} has checkpoints of a run that began without train.init_from: leave "

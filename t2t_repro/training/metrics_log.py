@@ -143,8 +143,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         speed = (after - before) / (now - began)
         seconds = (now - began) / (len(self._marks) - 1)
         updates_left = self.schedule.steps - step
-        by_now = (time.monotonic() - self._began) / (step - self.state.step)
-        left = timedelta(seconds=round(by_now * updates_left))
+        mean_seconds = (time.monotonic() - self._began) / (step - self.state.step)
+        left = timedelta(seconds=round(mean_seconds * updates_left))
         self._progress = f"{seconds:.2g} s/update, {left} left"
         self._bar.set_postfix_str(self._progress)
         logging.info(
@@ -166,7 +166,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             self._paused += time.monotonic() - began
 
     def evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
-        """Reports a dev evaluation after update `step`, which took so many seconds."""
+        """Reports the dev evaluation after update `step`; it took `seconds`."""
         perplexity = _perplexity(scores.nll)
         logging.info(
             f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, "
@@ -179,8 +179,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
         self.callbacks.on_test_begin()
         self.callbacks.on_test_end(values)
-        dev_values = {f"val_{name}": value for name, value in values.items()}
-        self.callbacks.on_epoch_end(step - 1, self._last | dev_values)
+        logs = self._last | {f"val_{name}": value for name, value in values.items()}
+        self.callbacks.on_epoch_end(step - 1, logs)
         self._scalars("dev", values | {"perplexity": perplexity}, step)
         self.text("dev/translations", scores.samples, step)
         if step in self.schedule.preview_at:

@@ -18,7 +18,7 @@ class TrainingSchedule:
         evaluate_every: how often the dev set is scored; it is scored after the last step too.
         preview_at: after these updates three dev translations are logged, with the dev set's nll.
             Nothing in the run depends on them.
-        patience: the run ends after so many dev evaluations without a better one, or None.
+        patience: number of dev evaluations without a better one that ends the run, or None.
         criterion: the measure of the best dev evaluation, for patience and best/: the best "score",
             by DevEvaluation.metric, or the lowest "nll".
     """

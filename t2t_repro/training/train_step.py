@@ -91,7 +91,7 @@ class TrainStep:
         self.micro_batch_gradients = MicroBatchGradients(
             self.model, self.settings.loss, self.seed, self.jit_compile, self.updated
         )
-        # Of all weights: who loads a checkpoint need not know which ones were frozen.
+        # It averages all weights: who loads a checkpoint need not know which ones were frozen.
         self.average = MovingAverage(self.model.trainable_variables, self.decay)
         self.apply = SummedUpdate(self.optimizer, self.updated, self.average)
         step, vote = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)

@@ -231,7 +231,10 @@ def own_replicas(strategy: tf.distribute.Strategy) -> range:
 
 
 def find_workers() -> Workers:
-    """Finds the workers that TF_CONFIG, or else Slurm's `srun`, names; this process if neither."""
+    """Returns the workers of TF_CONFIG, or else of Slurm's `srun`.
+
+    Without either, this process is the only one.
+    """
     if os.environ.get("TF_CONFIG"):
         return _tf_config_workers()
     if os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":

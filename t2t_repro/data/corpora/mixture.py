@@ -200,7 +200,7 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
     """Divides a number in proportion to weights, by largest remainder.
 
     Args:
-        total: the number.
+        total: the number to divide.
         weights: none negative, some positive.
 
     Returns:
@@ -266,10 +266,10 @@ class EpochMixture:
 
 
 def _check_unmixed(parameter: str, corpus: Corpus) -> None:
-    """Raises a `UserError` if a part of another corpus is a mixture: its weights would be lost.
+    """Checks that a part of another corpus is not a mixture, whose weights would be lost.
 
     Raises:
-        UserError: a part of the corpus is a mixture, whose weights would be lost.
+        UserError: it is a mixture.
     """
     if isinstance(corpus, Mixture):
         raise UserError(

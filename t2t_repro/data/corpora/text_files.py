@@ -73,7 +73,7 @@ class TextFilesCorpus:
             download_dir: not used.
 
         Raises:
-            UserError: a check fails.
+            UserError: a file is missing or blank, or line counts differ.
         """
         for split, entries in self._files.items():
             for paths in entries:

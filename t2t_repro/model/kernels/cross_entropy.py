@@ -67,7 +67,12 @@ def summed_cross_entropy(
 def _softmax_passes(
     x: tf.Tensor, table: tf.Tensor, weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes the parts of loss and gradient with a vocabulary axis.
+    """Computes the parts of loss and gradient that need p, in blocks.
+
+    Args:
+        x: [tokens, d_model].
+        table: [vocab, d_model], E.
+        weights: [tokens], w.
 
     Returns:
         log Σ_v exp(x E^T)_v [tokens] in float32, p E [tokens, d_model] in the dtype of `x`, and
@@ -77,12 +82,12 @@ def _softmax_passes(
     most, multiple = tokens_at_once(table.shape[0])
     # Blocks of equal size: a padded last one would cost as much as a full one.
     blocks = tf.maximum(-(-tokens // most), 1)
-    at_once = -(-tokens // (blocks * multiple)) * multiple
+    block_size = -(-tokens // (blocks * multiple)) * multiple
     table = tf.cast(table, x.dtype)
 
     def in_blocks(values: tf.Tensor) -> tf.Tensor:
-        missing = tf.pad(values, [[0, blocks * at_once - tokens], [0, 0]])
-        return tf.reshape(missing, [blocks, at_once, values.shape[1]])
+        padded = tf.pad(values, [[0, blocks * block_size - tokens], [0, 0]])
+        return tf.reshape(padded, [blocks, block_size, values.shape[1]])
 
     x_blocks = in_blocks(x)
     weight_blocks = in_blocks(weights[:, None])

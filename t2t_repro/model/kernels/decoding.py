@@ -99,12 +99,12 @@ def _group_size(beam: int, vocab: int, k: int) -> int:
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
     enough = [size for size in divisors if beam * vocab // size >= k]
     divisor = min(enough, key=lambda size: abs(math.log(size / best)))
-    divides_badly = _sorted(divisor, beam, vocab, k) > 4 * _sorted(best, beam, vocab, k)
+    divides_badly = _sort_cost(divisor, beam, vocab, k) > 4 * _sort_cost(best, beam, vocab, k)
     return best if divides_badly and k <= vocab else divisor
 
 
-def _sorted(size: int, beam: int, vocab: int, k: int) -> int:
-    """Returns how many numbers are sorted."""
+def _sort_cost(size: int, beam: int, vocab: int, k: int) -> int:
+    """Counts the numbers that are sorted with groups of `size` ids."""
     return beam * math.ceil(vocab / size) + k * size
 
 

@@ -125,17 +125,17 @@ def softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
 
 def philox(counter: Words, key: Words | tuple[int, int]) -> Words:
-    """Computes Philox4x32-10 (Salmon et al., 2011).
+    """Computes four words of random bits by Philox4x32-10 (Salmon et al., 2011).
 
-    Each element needs its own words. XLA makes kernels of TensorFlow's operation that write all
-    random bits to memory. These operations are fused into the kernel that uses the bits. A round
-    makes of the words c, four of the counter, and k, two of the key,
+    Every element needs a counter of its own. XLA makes kernels of TensorFlow's operation that write
+    all random bits to memory; what is written here is fused into the kernel that uses the bits.
+    Each of 10 rounds replaces the four words c of the counter, with the two words k of the key:
 
         (c_0, c_1, c_2, c_3) → (high(M_1 c_2) ⊕ c_1 ⊕ k_0, low(M_1 c_2),
                                 high(M_0 c_0) ⊕ c_3 ⊕ k_1, low(M_0 c_0)),
 
-    with the high and low halves of 64-bit products. After each round W_i is added to k_i. The
-    result is four words of random bits.
+    with the high and low halves of 64-bit products, and M of `_PHILOX_FACTORS`. After each round
+    the constant W_i is added to k_i; `_PHILOX_STEPS` has its multiples.
     """
     # The keys of all rounds at once: XLA would make a kernel of each sum.
     keys = [tf.constant(steps, tf.uint32) + k for k, steps in zip(key, _PHILOX_STEPS, strict=True)]

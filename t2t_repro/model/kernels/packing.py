@@ -118,7 +118,7 @@ class PackedLayout(NamedTuple):
         tokens = tf.reduce_sum(is_token)
         capacity = tf.cast(capacity, tf.int32)
         slot_of_token = tf.cumsum(is_token) * is_token
-        # Of a static shape, unlike a boolean mask.
+        # The shape is static, unlike that of a boolean mask.
         position = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of_token, capacity)
         number = tf.range(capacity)
         holds_token = (number > 0) & (number <= tokens)
