@@ -12,7 +12,7 @@ formulas run instead of the kernels: the same program, slower.
     decoding: rows        a copy of the cache               cache.py                     1.05
     dropout_bits          32 random bits per element        dropout.py                   1.06
     gradients: bias       tf.nn.bias_add                    dense.py                     ‡
-    gradients: look_up    a gradient made of slices         embedding.py                 1.01
+    gradients: look_up    a gradient made of slices         embedding.py, also positions 1.01
     gradients: softmax    a softmax kept in float32         attention.py                 1.6 *
     gradients: layer_norm automatic differentiation         layer_norm.py                1.03
     gpu: relu             tf.nn.relu                        feed_forward.py              †
