@@ -41,7 +41,7 @@ def _translated(lines: Sequence[str]) -> Iterator[str]:
     results: Iterable[list[Translation]] = _translations(lines)
     if (language := split_language()) is not None:
         split = translate_sentences(lines, language, lambda q: (x for x, *_ in _translations(q)))
-        results = [[line] for line in split]
+        results = [[one] for one in split]
     for number, translations in enumerate(results, start=1):
         log_cut(translations[:1], number)
         yield from text_lines.written(number, translations, FLAGS.scores)

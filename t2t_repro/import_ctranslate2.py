@@ -32,14 +32,14 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Imports the model that the flags name."""
     check_new("model_dir")
-    place, splitters = Path(FLAGS.model), [Path(name) for name in FLAGS.sentencepiece]
+    place = Path(FLAGS.model)
     import_tensorflow()
     from t2t_repro.formats.ctranslate2.model import read_ctranslate2
     from t2t_repro.formats.imported import model_files, write_imported
 
     files = model_files(place, "import_ctranslate2")
     with whole_directory(Path(FLAGS.model_dir)) as partial, files as folder:
-        model = read_ctranslate2(folder, splitters)
+        model = read_ctranslate2(folder, [Path(name) for name in FLAGS.sentencepiece])
         write_imported(partial, model, os.path.abspath(place), None)
     logging.info(f"imported {place} into {FLAGS.model_dir}")
 

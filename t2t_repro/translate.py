@@ -8,7 +8,7 @@ killed at any time: the same command goes on. --file=messages.po fills what is u
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain, count, repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +116,16 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
     if (language := shared.split_language()) is not None:
-        nbest = [[line] for line in translate_split(engine, sources, language, report)]
-        log_cut([line for (line,) in nbest], block.first)
+        nbest = [[one] for one in translate_split(engine, sources, language, report)]
+        log_cut([one for (one,) in nbest], block.first)
     else:
         prefixes = block.texts.get("prefix")
         nbest = engine.translate(sources, FLAGS.n_best, prefixes, first=block.first, report=report)
-    by_line = map(text_lines.written, count(block.first), nbest, repeat(FLAGS.scores))
-    lines = [*chain.from_iterable(by_line)]
+    numbered = enumerate(nbest, start=block.first)
+    lines = [line for n, best in numbered for line in text_lines.written(n, best, FLAGS.scores)]
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
-    pairs = [(line, one.text) for line, best in zip(sources, nbest, strict=True) for one in best]
+    pairs = [(text, one.text) for text, best in zip(sources, nbest, strict=True) for one in best]
     return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
 
 

@@ -41,7 +41,7 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
 
     Args:
         path: of the file; None or "-" for standard input.
-        flag: the one that gave the path, for errors.
+        flag: the flag that gave the path, for errors.
 
     Raises:
         UserError: several flags are standard input, or the file cannot be read.
@@ -94,7 +94,7 @@ def check_output(flag: str = "output") -> None:
     """Checks that a file can be written, before hours of work.
 
     Args:
-        flag: the one that names the file; without a value there is nothing to check.
+        flag: the flag that names the file; without a value there is nothing to check.
 
     Raises:
         UserError: the file cannot be written, or another flag names it too.
@@ -178,14 +178,14 @@ def work_in_blocks(
     total: int | None = None,
     write: Callable[[Iterable[str], str | None], None] = write_output,
 ) -> None:
-    """Works on blocks, and writes outputs.
+    """Computes the outputs of blocks, and writes them.
 
     Args:
         stage: name of the stage, for the progress, e.g. "translate".
         blocks: from `read_blocks`.
         outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
-        settings: returns all but the inputs that determines the outputs, by the names that errors
-            give them; called if there is an output file.
+        settings: returns what determines the outputs besides the inputs, by its names in errors;
+            called if there is an output file.
         work: computes the outputs of a block, and may report on the way.
         total: number of lines, if known; see `count_lines`.
         write: writes the lines of an output to its path.
@@ -196,18 +196,18 @@ def work_in_blocks(
     if not (output := file_path(outputs["output"])):
         with Progress(stage, 0, total, "lines") as progress:
             for block in blocks:
-                for lines in work(block, report := progress.part(_length(block))).values():
+                report = progress.part(_length(block))
+                for lines in work(block, report).values():
                     write_output(lines, None)
                 report(1.0)
         return
-    path = Path(output)
-    lock = path.with_name(f".{path.name}.lock")
+    lock = Path(output).with_name(f".{Path(output).name}.lock")
     with exclusive_lock(lock, f"--output={output}", "give another --output"):
         partial = _PartialFile(Path(f"{output}.partial"), settings())
-        done = partial.skip(blocks)
-        with Progress(stage, done, total, "lines") as progress:
+        with Progress(stage, partial.skip(blocks), total, "lines") as progress:
             for block in blocks:
-                partial.append(block, work(block, report := progress.part(_length(block))))
+                report = progress.part(_length(block))
+                partial.append(block, work(block, report))
                 report(1.0)
         # --output last: once it exists, so do the others.
         for flag, place in reversed([*outputs.items()]):

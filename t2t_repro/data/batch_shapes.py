@@ -74,8 +74,8 @@ class Segmentation(Protocol):
             store: the sentences as prepared.
             subwords: subword models of the data.
             seed: seed of the run.
-            sentences: returns the indices in `store` of an epoch's sentences, rising; an index may
-                occur more than once.
+            sentences: returns the indices in `store` of an epoch's sentences, ascending; an index
+                may occur more than once.
             longest: most ids of a sentence that becomes longer.
 
         Raises:

@@ -187,7 +187,7 @@ class Batches:
         return epoch_plan(self.shapes, source, target, self.micro_batches, self.seed, epoch)
 
     def _sentences(self, epoch: int) -> NDArray[np.int64]:
-        """Returns the indices in the store of an epoch's sentences, rising."""
+        """Returns the indices in the store of an epoch's sentences, [sentences], ascending."""
         return self.mixture.sentences(epoch) if self.mixture else np.arange(len(self.store))
 
     def count_tokens(self, epoch: int, batch: int) -> int:
@@ -204,7 +204,7 @@ class Batches:
         Args:
             epoch: from 0.
             first_batch: number of batches to skip, at no cost.
-            own_micro_batches: those that are read; all by default.
+            own_micro_batches: the micro-batches to read; all by default.
 
         Returns:
             a data set of `Batch`.

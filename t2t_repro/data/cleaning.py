@@ -29,6 +29,9 @@ REASONS = (
 ADDED = CAPITALS, WORDS = "variants_in_capitals", "variants_with_words"
 """Kinds of pairs that `prepare.variants` adds. They are counted among the kept ones too."""
 
+_VERDICTS = ("kept", *REASONS)
+_KEPT = 0
+
 # Most hashes in an array: 128 megabytes, and as much again while two arrays are merged.
 _LONGEST_RUN = 2**24
 
@@ -103,7 +106,7 @@ def clean(
 
     Args:
         blocks: the training pairs; read as results are taken, a few blocks ahead.
-        rules: they say which pairs are dropped.
+        rules: the cleaning rules.
         held_out: all pairs of the other splits, kept in memory.
         workers: number of processes (`prepare.workers`).
 
@@ -113,17 +116,13 @@ def clean(
     seen = SeenHashes()
     # Blocks that are judged ahead wait for their verdicts.
     blocks, ahead = itertools.tee(blocks)
-    verdicts = map_in_order(_Judge(rules, held_out), ahead, workers, "prepare.workers")
-    for (reasons, hashes), pairs in zip(verdicts, blocks, strict=True):
+    judged = map_in_order(_Judge(rules, held_out), ahead, workers, "prepare.workers")
+    for (verdicts, hashes), pairs in zip(judged, blocks, strict=True):
         if rules.drop_duplicates:
-            fit = np.flatnonzero(reasons == _KEPT)
-            reasons[fit[~seen.add(hashes)]] = _VERDICTS.index("duplicate")
-        kept = list(itertools.compress(pairs, (reasons == _KEPT).tolist()))
-        yield kept, CleaningReport(_VERDICTS[reason] for reason in reasons.tolist())
-
-
-_VERDICTS = ("kept", *REASONS)
-_KEPT = 0
+            fit = np.flatnonzero(verdicts == _KEPT)
+            verdicts[fit[~seen.add(hashes)]] = _VERDICTS.index("duplicate")
+        kept = list(itertools.compress(pairs, (verdicts == _KEPT).tolist()))
+        yield kept, CleaningReport(_VERDICTS[verdict] for verdict in verdicts.tolist())
 
 
 class _Judge:
@@ -132,7 +131,7 @@ class _Judge:
     It can be pickled.
 
     Args:
-        rules: the rules.
+        rules: the cleaning rules.
         held_out: all pairs of the other splits.
     """
 
@@ -147,18 +146,18 @@ class _Judge:
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
         """Returns the verdicts [pairs], and the hashes of the kept pairs [kept]."""
-        reasons, digests = bytearray(), bytearray()
+        verdicts, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
             reason = _misshapen(source, target, self._rules)
             if source.casefold() in self._sources or target.casefold() in self._targets:
                 reason = reason or "held_out_overlap"
-            reasons.append(_VERDICTS.index(reason or "kept"))
+            verdicts.append(_VERDICTS.index(reason or "kept"))
             if reason is None:
                 # A squeezed sentence has no tab. The hash is the same in every process.
                 content = f"{source}\t{target}".encode("utf-8", "surrogatepass")
                 digests += hashlib.blake2b(content, digest_size=8).digest()
-        return np.frombuffer(reasons, np.uint8), np.frombuffer(digests, "<u8")
+        return np.frombuffer(verdicts, np.uint8), np.frombuffer(digests, "<u8")
 
 
 def _squeeze(sentence: str) -> str:

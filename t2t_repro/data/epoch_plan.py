@@ -44,7 +44,7 @@ class EpochPlan:
         return len(self.cuts)
 
     def sentences(self, batch: int) -> NDArray[np.int64]:
-        """Returns the sentence indices of a batch."""
+        """Returns the indices of a batch's sentences, [sentences]."""
         return self.order[self.cuts[batch, 0] : self.cuts[batch, -1]]
 
     def micro_batches(self, batch: int) -> list[NDArray[np.int64]]:

@@ -118,7 +118,7 @@ def prepare_corpus(settings: Preparation, data_dir: Path) -> None:
     If the data are prepared, checks that the corpus has the same files.
 
     Args:
-        settings: settings of the preparation; those of the subwords do not matter.
+        settings: of the preparation; those of the subwords do not matter.
         data_dir: see `prepared`.
 
     Raises:

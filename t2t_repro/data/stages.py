@@ -62,11 +62,11 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
     The data need not be prepared.
 
     Args:
-        settings: settings of the preparation; those of the subwords do not matter.
+        settings: of the preparation; those of the subwords do not matter.
         data_dir: see `prepared`.
 
     Raises:
-        UserError: the corpus or the prepared data cannot be used.
+        UserError: the corpus or the prepared data cannot be used, or a corpus has no pairs left.
     """
     prepare_corpus(settings, data_dir)
     if (data_dir / prepared.DIRECTORY).exists():
@@ -140,7 +140,7 @@ class Stages:
 
     def clean_text(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
         """Yields the text of a split in blocks, with variants and tags, and adds to the reports."""
-        variants, number = self._settings.variants if split == "train" else None, 0
+        number, variants = 0, self._settings.variants if split == "train" else None
         parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
         with Progress(f"data: {split}: cleaning") as progress:
             for part in parts:
@@ -166,10 +166,10 @@ class Stages:
         return ((block, CleaningReport(kept=len(block))) for block in blocks)
 
     def _make_subwords(self, pairs: int) -> Reports:
-        """Makes the subword models, without reports.
+        """Learns the subword models; the stage has no reports.
 
         Args:
-            pairs: number of the training pairs to learn from.
+            pairs: number of training pairs to learn from.
         """
         text, variants = CleanText(self._result, "train"), self._settings.variants
         for name, (recipe, sides) in self._settings.recipes.files().items():

@@ -94,13 +94,12 @@ def linked_words(
         target_words: [batch, target_length] int32.
 
     Returns:
-        [batch, words] int32, `NO_WORD` where there is no word, or no source word.
+        [batch, target words] int32, `NO_WORD` where a row has no such word, or no source word.
     """
     in_source, in_target = _members(source_words), _members(target_words)
     weights = tf.matmul(in_target, tf.matmul(attention, in_source), transpose_a=True)
-    is_word = (
-        tf.reduce_any(in_target > 0, axis=1) & tf.reduce_any(in_source > 0, axis=[1, 2])[:, None]
-    )
+    has_source_word = tf.reduce_any(in_source > 0, axis=[1, 2])
+    is_word = tf.reduce_any(in_target > 0, axis=1) & has_source_word[:, None]
     return tf.where(is_word, tf.argmax(weights, axis=2, output_type=tf.int32), NO_WORD)
 
 
@@ -112,9 +111,9 @@ def _members(words: tf.Tensor) -> tf.Tensor:
 
 def pharaoh(links: tf.Tensor) -> tf.Tensor:
     """Writes links [batch, words], from `linked_words`, as [batch] strings."""
-    rows, words = tf.unstack(tf.where(links != NO_WORD), axis=1)
-    source = tf.strings.as_string(tf.boolean_mask(links, links != NO_WORD))
+    is_link = links != NO_WORD
+    rows, words = tf.unstack(tf.where(is_link), axis=1)
+    source = tf.strings.as_string(tf.boolean_mask(links, is_link))
     # Words are numbered from 0 without gaps, so the first link is that of word 0.
-    spaces = tf.where(words > 0, " ", "")
-    texts = tf.strings.join([spaces, source, "-", tf.strings.as_string(words)])
-    return tf.strings.unsorted_segment_join(texts, rows, tf.shape(links)[0])
+    text = tf.strings.join([tf.where(words > 0, " ", ""), source, "-", tf.strings.as_string(words)])
+    return tf.strings.unsorted_segment_join(text, rows, tf.shape(links)[0])

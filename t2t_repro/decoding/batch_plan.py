@@ -150,7 +150,7 @@ def compute_batches(
 
     Args:
         compute: returns the results of a batch, from the indices of its sentences.
-        batches: those of the shortest sentences first.
+        batches: the indices of each batch's sentences, the shortest sentences first.
         workers: batches at a time.
         results: one for each sentence; those in no batch keep theirs.
         report: is called after each batch.

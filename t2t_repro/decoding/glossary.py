@@ -74,19 +74,19 @@ class Glossary:
             # What must not be translated keeps its case at the beginning of a sentence.
             first = target[:1].upper() if target.islower() and source != target else target[:1]
             both = subwords.target.encode([target, first + target[1:]])
-            found = {(*form[:-1],) for form in both if UNK_ID not in form}
-            sizes = [len(key.split()), *map(len, found)]
+            usable = {(*form[:-1],) for form in both if UNK_ID not in form}
+            sizes = [len(key.split()), *map(len, usable)]
             # The forms in a state are as long as the longest. All unknown words are one subword.
-            if UNK_ID in ids or not found or not 0 < min(sizes) <= max(sizes) <= 20:
+            if UNK_ID in ids or not usable or not 0 < min(sizes) <= max(sizes) <= 20:
                 expected = "expected source<TAB>target, 1 to 20 subwords that the model knows"
                 raise UserError(f"{file}: {source!r}, {target!r}; {expected}.")
-            forms[key] = forms.get(key, set()) | found
+            forms[key] = forms.get(key, set()) | usable
         self._bonus, self._longest = bonus, max(len(key.split()) for key in forms)
         self._hashes = tf.strings.to_hash_bucket_fast([*forms], 2**63 - 1)
         self._forms = tf.ragged.constant([*map(list, forms.values())], tf.int32).to_tensor(-1)
 
     def _words(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the words of ids [batch, length], with single blanks between them."""
+        """Returns the text of ids [batch, length], with single blanks between words: [batch]."""
         text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=1)
         text = tf.strings.regex_replace(text, _ALONE, r" \0 ")
         return tf.strings.strip(tf.strings.regex_replace(text, r"\s+", " "))
@@ -102,14 +102,14 @@ class Glossary:
             # A term in lower case is found in any case.
             texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])
             hashes = tf.strings.to_hash_bucket_fast(texts, 2**63 - 1)[..., None]
-            found = tf.reduce_any(hashes == self._hashes, 0)
-            starts = places[: tf.shape(found)[1]]
+            is_term = tf.reduce_any(hashes == self._hashes, 0)
+            starts = places[: tf.shape(is_term)[1]]
             # One inside of a longer one does not count.
-            found &= (ends[:, : tf.size(starts)] < starts + size)[..., None]
-            left += tf.math.count_nonzero(found, 1, dtype=tf.int32)
-            own = tf.where(tf.reduce_any(found, 2), starts + size, 0)[:, None]
-            own = tf.reduce_max(tf.where(starts <= places[:, None], own, 0), 2)
-            ends = tf.maximum(ends, own)
+            is_term &= (ends[:, : tf.size(starts)] < starts + size)[..., None]
+            left += tf.math.count_nonzero(is_term, 1, dtype=tf.int32)
+            last = tf.where(tf.reduce_any(is_term, 2), starts + size, 0)[:, None]
+            last = tf.reduce_max(tf.where(starts <= places[:, None], last, 0), 2)
+            ends = tf.maximum(ends, last)
         most = tf.reduce_max(tf.reduce_sum(tf.sign(left), 1))
         left, rows = tf.math.top_k(left, tf.maximum(most, 1))
         forms = tf.where(left[..., None, None] > 0, tf.gather(self._forms, rows), -1)

@@ -152,15 +152,15 @@ class TreeGrammar:
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
         """Returns the state after one more id, [batch, beam] (see `Grammar`)."""
         closer, closes = tf.gather(self._closing, ids), tf.gather(self._closes, ids)
-        is_leaf, opens = tf.gather(self._is_leaf, ids), closer != PAD_ID
-        place = state.depth - tf.cast(closes, tf.int32)
-        is_here = tf.range(tf.shape(state.brackets)[-1]) == place[..., None]
+        opens, is_leaf = closer != PAD_ID, tf.gather(self._is_leaf, ids)
+        index = state.depth - tf.cast(closes, tf.int32)  # Of the bracket that opens or closes.
+        is_here = tf.range(tf.shape(state.brackets)[-1]) == index[..., None]
         changed = is_here & (opens | closes)[..., None]
         return TreeState(
             room=state.room - tf.cast(ids != PAD_ID, tf.int32),
             words=state.words - tf.cast(is_leaf, tf.int32),
             classes=state.classes,
-            depth=place + tf.cast(opens, tf.int32),
+            depth=index + tf.cast(opens, tf.int32),
             # A closing symbol has PAD as its closer.
             brackets=tf.where(changed, closer[..., None], state.brackets),
             is_filled=(state.is_filled | is_leaf | closes) & ~opens,

@@ -38,17 +38,17 @@ def translate_marked(
         a translation of each; one without text if its markup cannot be placed.
     """
     lifted = [lift(text) if align else (text, {}) for text in texts]
-    found = [*translate([plain for plain, _ in lifted])]
-    marked = [n for n, (_, cuts) in enumerate(lifted) if cuts and not found[n].truncated]
-    sources, targets = [lifted[n][0] for n in marked], [found[n].text for n in marked]
+    results = [*translate([plain for plain, _ in lifted])]
+    marked = [n for n, (_, cuts) in enumerate(lifted) if cuts and not results[n].truncated]
+    sources, targets = [lifted[n][0] for n in marked], [results[n].text for n in marked]
     for n, links in zip(marked, align(sources, targets) if align and marked else (), strict=True):
-        found[n] = found[n]._replace(text=lower(texts[n], found[n].text, links))
+        results[n] = results[n]._replace(text=lower(texts[n], results[n].text, links))
     for n, text in enumerate(texts):
-        tags, others = ([tag[0] for tag in _TAG.finditer(one)] for one in (text, found[n].text))
+        tags, others = ([tag[0] for tag in _TAG.finditer(one)] for one in (text, results[n].text))
         # In another order they may be ill-formed.
         if tags and tags != others and not lifted[n][1]:
-            found[n] = found[n]._replace(text="")
-    return found
+            results[n] = results[n]._replace(text="")
+    return results
 
 
 def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
@@ -57,19 +57,19 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
     Each has the number of the element around it, or -1, and its two tags. An empty tag is there
     twice. Returns none of an ill-formed text, or of one with too many.
     """
-    found, unclosed = list[tuple[int, re.Match[str], re.Match[str]]](), [-1]
+    pairs, unclosed = list[tuple[int, re.Match[str], re.Match[str]]](), [-1]
     for tag in _TAG.finditer(text):
         if tag[0][1] == "/":
             number = unclosed.pop()
-            if number < 0 or found[number][1][1] != tag[1]:
+            if number < 0 or pairs[number][1][1] != tag[1]:
                 return []
-            found[number] = (*found[number][:2], tag)
+            pairs[number] = (*pairs[number][:2], tag)
         else:
-            found.append((unclosed[-1], tag, tag))
+            pairs.append((unclosed[-1], tag, tag))
             # HTML's own has attributes.
             if not tag[0].endswith("/>") and (tag[0] == "<link>" or not EMPTY.fullmatch(tag[1])):
-                unclosed.append(len(found) - 1)
-    return found if len(unclosed) == 1 and len(found) < _MOST else []
+                unclosed.append(len(pairs) - 1)
+    return pairs if len(unclosed) == 1 and len(pairs) < _MOST else []
 
 
 def lift(text: str) -> tuple[str, dict[int, int]]:
@@ -138,7 +138,7 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
         first, last = _best_run(own)
         # Punctuation at its ends belongs to it as in the source.
         inside, around = masked(plain)[start:end].strip(), (words[first][0], words[last][1])
-        core = found.span() if (found := WORDS.search(shown, *around)) else around
+        core = match.span() if (match := WORDS.search(shown, *around)) else around
         low = max(spans[parent][0], (core if WORDS.match(inside) else around)[0])
         high = min(spans[parent][1], (core if WORDS.match(inside[-1]) else around)[1])
         if low >= high or {*owners[first : last + 1]} != {parent}:

@@ -101,7 +101,7 @@ def translate_sentences(
         known.update(zip(whole, translate_marked(whole, translate, align), strict=True))
         divided |= {text: _divide(text, known[text]) for text in unknown}
         asked = [part for text in unknown for part, _ in divided[text][0]]
-    best = {text: _without_additions(text, found.text) for text, found in known.items()}
+    best = {text: _without_additions(text, one.text) for text, one in known.items()}
     fit = ([part for one in line for part in _fit(one, best, divided)] for line in split_lines)
     return [_join(*of_line, known, best) for of_line in zip(lines, fit, strict=True)]
 
@@ -151,7 +151,7 @@ def _divide(text: str, found: Translation) -> _Division:
     is_less = own > 1.5 * letters or len(_NUMBER.findall(text)) > len(_NUMBER.findall(found.text))
     is_doubtful = letters > 0 and (own > 250 or (own > 40 and is_less))
     codes = languages_in_front(text)
-    is_broken = bool(things := kept(text.removeprefix(codes))) and things != kept(found.text)
+    is_broken = kept(text.removeprefix(codes)) not in ([], kept(found.text))
     if (is_bad or is_doubtful) and (gaps := _gaps(text)):
         start, end = gaps[len(gaps) // 2].span()
         halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
@@ -174,19 +174,19 @@ def _fit(
 
 
 def _between_kept(text: str) -> Iterator[SentencePart]:
-    """Splits a sentence around its kept parts."""
+    """Splits a sentence into the texts between its kept parts, which stay."""
     codes = languages_in_front(text)
-    place = len(codes)
-    spans = [found.span() for found in KEPT.finditer(text, place)]
+    done = len(codes)
+    spans = [part.span() for part in KEPT.finditer(text, done)]
     for start, end in [*spans, (len(text), len(text))]:
-        words = WORDS.search(text, place, start)
-        # A part that would be kept only without the text before it stays, too.
+        words = WORDS.search(text, done, start)
+        # Words that would be kept without the text before them stay, too.
         if words and any(map(str.isalpha, words[0])) and not kept(words[0]):
-            yield "", text[place : words.start()]
+            yield "", text[done : words.start()]
             yield codes + words[0], text[words.end() : end]
         else:
-            yield "", text[place:end]
-        place = end
+            yield "", text[done:end]
+        done = end
 
 
 def _without_additions(text: str, translation: str) -> str:
@@ -205,7 +205,7 @@ def _join(
     best: Mapping[str, str],
 ) -> Translation:
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
-    codes, found = languages_in_front(line), [known[text] for text, _ in parts]
+    codes, translations = languages_in_front(line), [known[text] for text, _ in parts]
     line = line.replace(codes, "", 1)
     # Pieces: the source, and what stands for it.
     pieces = [(" ", " ")]
@@ -218,9 +218,9 @@ def _join(
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
         text=joined if kept(joined) == kept(line) else line,
-        score=sum((translation.score for translation in found), 0.0),
-        finished=all(translation.finished for translation in found),
-        truncated=any(translation.truncated for translation in found),
+        score=sum((translation.score for translation in translations), 0.0),
+        finished=all(translation.finished for translation in translations),
+        truncated=any(translation.truncated for translation in translations),
     )
 
 

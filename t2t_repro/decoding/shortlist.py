@@ -31,27 +31,29 @@ class LexicalShortlist:
     def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         """Finds the ids that the translations of sentences may have.
 
+        As in Marian, the lowest ids below `AMONG` fill them up to a multiple of `MULTIPLE`.
+
         Args:
             source: [batch, source_length] int32.
-            others: [batch, length] int32; their ids are allowed too.
+            others: [batch, length] int32; their ids are added after that.
 
         Returns:
             [batch, vocab] bool; PAD is not allowed.
         """
         lists = tf.gather(self._lists, source).merge_dims(1, 2)
-        nothing = tf.zeros([tf.shape(source)[0], 1], tf.bool)
-        allowed = _with(self._always | nothing, lists) & ~self._forbidden
-        among = ~(allowed | self._forbidden)[:, :AMONG]
+        no_ids = tf.zeros([tf.shape(source)[0], 1], tf.bool)
+        allowed = _with(self._always | no_ids, lists) & ~self._forbidden
+        unused = ~(allowed | self._forbidden)[:, :AMONG]
         missing = -tf.math.count_nonzero(allowed, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
-        more = among & (tf.cumsum(tf.cast(among, tf.int32), axis=1) <= missing)
-        allowed |= tf.pad(more, [[0, 0], [0, tf.shape(allowed)[1] - tf.shape(more)[1]]])
+        added = unused & (tf.cumsum(tf.cast(unused, tf.int32), axis=1) <= missing)
+        allowed |= tf.pad(added, [[0, 0], [0, tf.shape(allowed)[1] - tf.shape(added)[1]]])
         for ids in others:
             allowed = _with(allowed, tf.ragged.boolean_mask(ids, ids != PAD_ID))
         return allowed
 
 
 def _with(allowed: tf.Tensor, ids: tf.RaggedTensor) -> tf.Tensor:
-    """Allows ids of each row, too."""
+    """Adds ids [batch, (length)] to `allowed` [batch, vocab]."""
     places = tf.stack([tf.cast(ids.value_rowids(), tf.int32), ids.values], axis=1)
     return tf.tensor_scatter_nd_update(allowed, places, tf.fill([tf.shape(places)[0]], True))
 

@@ -12,7 +12,7 @@ from t2t_repro.files import write_whole
 from t2t_repro.vocabulary import UNK_ID
 
 MULTIPLE, AMONG = 8, 1024
-"""Marian fills lists up to a multiple of 8, with the first ids that they lack."""
+"""Marian fills lists up to a multiple of 8, with the lowest ids below 1024 that they lack."""
 
 
 class ShortlistFile(NamedTuple):

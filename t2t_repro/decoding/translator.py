@@ -304,18 +304,18 @@ class Translator:
         """Encodes lines, EOS last, and cuts off long ones.
 
         Args:
-            side: the one whose subwords and limit are used.
+            side: the side whose subwords and limit are used.
             lines: any text.
             first: the number of the first line, for warnings; None for no warnings.
         """
-        subwords, longest = getattr(self.subwords, side), self.max_source_length
         lines = texts(f"{side} texts", lines)
+        longest = self.max_source_length
         if side == "target":
             longest = self.max_target_length(longest)
         else:
             self.tags.warn(lines, first)
         # As in T2T: models are not trained on white space at the ends.
-        encoded = subwords.encode([line.strip() for line in lines])
+        encoded = getattr(self.subwords, side).encode([line.strip() for line in lines])
         sentences = EncodedSentences.cut(lines, encoded, longest)
         message = f"the {side} is long, only the first {longest} subwords are used"
         log_numbered_lines(first, sentences.truncated, message)

@@ -115,8 +115,8 @@ def with_key(source: str, text: str) -> str:
     if (place := _key(source)) is None:
         return text
     shown = masked(text, " ")
-    found = re.search(rf"(?i)\b{source[place + 1]}", shown) or re.search(r"[^\W\d_]", shown)
-    marked = f"{text[: found.start()]}{source[place]}{text[found.start() :]}" if found else ""
+    match = re.search(rf"(?i)\b{source[place + 1]}", shown) or re.search(r"[^\W\d_]", shown)
+    marked = f"{text[: match.start()]}{source[place]}{text[match.start() :]}" if match else ""
     return marked if without_key(marked) == text else ""
 
 
@@ -124,5 +124,5 @@ def _key(text: str) -> int | None:
     """Returns the place of the mark of a shortcut key; None without one, and with several."""
     # Few texts have any, and masking takes long.
     shown = masked(text, " ") if {*"&_~"} & {*text} else ""
-    places = [found.start(1) for found in _KEY.finditer(shown)]
+    places = [match.start(1) for match in _KEY.finditer(shown)]
     return places[0] if len(places) == 1 and text.count(text[places[0]]) == 1 else None

@@ -57,13 +57,13 @@ def split_html(html: str) -> Iterator[Piece]:
     pieces = [*_elements(html)]
     starts = [*accumulate((len(shown) for _, shown in pieces), initial=0)]
 
-    def mark_parts(found: re.Match[str]) -> str:
-        is_whole = bisect_right(starts, found.start()) == bisect_left(starts, found.end())
-        return found[0] if is_whole else "\0" * len(found[0])
+    def mark_parts(match: re.Match[str]) -> str:
+        is_whole = bisect_right(starts, match.start()) == bisect_left(starts, match.end())
+        return match[0] if is_whole else "\0" * len(match[0])
 
     shown = "".join(shown for _, shown in pieces)
     # Entities other than &amp; end an address.
-    shown = re.sub(r"&(?!amp;)#?\w+;", lambda found: '"' * len(found[0]), shown)
+    shown = re.sub(r"&(?!amp;)#?\w+;", lambda match: '"' * len(match[0]), shown)
     shown = KEPT.sub(mark_parts, shown)
     placed = zip(pieces, starts, strict=False)
     for _, group in groupby(placed, lambda one: one[0][1] in ("", one[0][0])):
@@ -90,24 +90,24 @@ def _elements(html: str) -> Iterator[tuple[str, str]]:
     """Yields texts and markup, and what a reader sees of each: the text, nothing or a blank."""
     # The names of elements, from the first one that stays.
     opened, end = list[str](), 0
-    for found in _MARKUP.finditer(html):
-        text = html[end : found.start()]
+    for match in _MARKUP.finditer(html):
+        text = html[end : match.start()]
         yield text, " " if opened else text
-        tag = (found["tag"] or "").lower()
-        yield found[0], "" if _INLINE.fullmatch(tag) else " "
-        end = found.end()
-        if not tag or found[0].endswith("/>") or EMPTY.fullmatch(tag):
+        tag = (match["tag"] or "").lower()
+        yield match[0], "" if _INLINE.fullmatch(tag) else " "
+        end = match.end()
+        if not tag or match[0].endswith("/>") or EMPTY.fullmatch(tag):
             continue
         # Not all of them: time would grow with the square of the depth.
-        if found["end"] and tag in (names := opened[:-51:-1]):
+        if match["end"] and tag in (names := opened[:-51:-1]):
             del opened[-1 - names.index(tag) :]
-        elif found["end"] and opened and tag != "p" and not _INLINE.fullmatch(tag):
+        elif match["end"] and opened and tag != "p" and not _INLINE.fullmatch(tag):
             # Perhaps that of an element around the first one.
             opened = [] if _ENDS.fullmatch(f"{opened[0]}>{opened[0]}") else opened
-        elif not found["end"]:
+        elif not match["end"]:
             while opened and _ENDS.fullmatch(f"{tag}>{opened[-1]}"):
                 opened.pop()
-            if opened or _KEPT.fullmatch(tag) or _NO.search(found[0]):
+            if opened or _KEPT.fullmatch(tag) or _NO.search(match[0]):
                 opened.append(tag)
     yield html[end:], " " if opened else html[end:]
 

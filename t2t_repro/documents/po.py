@@ -38,18 +38,18 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
     Raises:
         UserError: a line is not PO's.
     """
-    for found in _ENTRY.finditer(text):
-        if found["wrong"]:
-            line = f"{path}, line {text[: found.start('wrong')].count(chr(10)) + 1}"
-            raise UserError(f'{line}: {short(found["wrong"])}, expected msgid "..." msgstr "...".')
-        for _ in re.findall(r"(?m)^\s*#~\s*msgid\s", found["obsolete"] or ""):
-            yield found, [], [], "obsolete"
-        if found["source"]:
-            sources = [_read(found[name]) for name in ("source", "plural") if found[name]]
-            forms = [_read(form) for form in re.findall(_FORM, found["forms"])]
-            is_fuzzy = _FUZZY.search(found["comments"])
+    for entry in _ENTRY.finditer(text):
+        if entry["wrong"]:
+            line = f"{path}, line {text[: entry.start('wrong')].count(chr(10)) + 1}"
+            raise UserError(f'{line}: {short(entry["wrong"])}, expected msgid "..." msgstr "...".')
+        for _ in re.findall(r"(?m)^\s*#~\s*msgid\s", entry["obsolete"] or ""):
+            yield entry, [], [], "obsolete"
+        if entry["source"]:
+            sources = [_read(entry[name]) for name in ("source", "plural") if entry[name]]
+            forms = [_read(form) for form in re.findall(_FORM, entry["forms"])]
+            is_fuzzy = _FUZZY.search(entry["comments"])
             kind = "empty" if not all(forms) else "fuzzy" if is_fuzzy else ""
-            yield found, sources, forms, kind if sources[0] or found["context"] else "header"
+            yield entry, sources, forms, kind if sources[0] or entry["context"] else "header"
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
@@ -57,12 +57,12 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
 
     Args:
         path: of the catalogue.
-        languages: those of its two sides; the header may name that of the second.
+        languages: the languages of its two sides; the header may name the second one.
     """
     source_language, language = languages
     for _, sources, forms, kind in entries(path, read_text(path)[0]):
-        if kind == "header" and (found := re.search(r"(?m)^Language: *([\w-]+)", forms[0])):
-            language = found[1]
+        if kind == "header" and (named := re.search(r"(?m)^Language: *([\w-]+)", forms[0])):
+            language = named[1]
         if kind:
             yield kind
             continue
@@ -82,7 +82,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """
     # The form of each number.
     count, rule = 2, [1, 0]
-    for found, sources, forms, kind in entries(path, text):
+    for entry, sources, forms, kind in entries(path, text):
         if kind == "header" and (plural := _PLURAL.search(forms[0])):
             try:
                 count, rule = int(plural[1]), [*map(c2py(plural[2]), range(1000))]
@@ -93,20 +93,20 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         if not all(texts := [translate(source) for source in sources]):
             yield []
             continue
-        newline = "\r\n" if "\r\n" in found[0] else "\n"
+        newline = "\r\n" if "\r\n" in entry[0] else "\n"
         lines = [f"msgstr {_quoted(texts[0], newline)}"]
-        if found["plural"]:
+        if entry["plural"]:
             # French has that of 1 for 0, too: msgfmt takes a few numbers for one.
             own = rule.count(rule[1]) < 5 or (count > 1 and kept(sources[0]) == kept(sources[1]))
             chosen = [texts[0 if own and i == rule[1] else 1] for i in range(count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
         # Forms that are there stay.
-        old = [m[0].strip() if _read(m[0]) else "" for m in re.finditer(_FORM, found["forms"])]
+        old = [m[0].strip() if _read(m[0]) else "" for m in re.finditer(_FORM, entry["forms"])]
         lines = [existing or new for existing, new in zip_longest(old, lines) if existing or new]
-        last = newline if found["forms"].endswith("\n") else ""
-        edits = [(*found.span("forms"), newline.join(lines) + last)]
-        if not _FUZZY.search(found["comments"]) and (flags := _FLAGS.search(found["comments"])):
-            place = found.start() + flags.end()
+        last = newline if entry["forms"].endswith("\n") else ""
+        edits = [(*entry.span("forms"), newline.join(lines) + last)]
+        if not _FUZZY.search(entry["comments"]) and (flags := _FLAGS.search(entry["comments"])):
+            place = entry.start() + flags.end()
             edits.append((place, place, " fuzzy," if flags[0] else f"#, fuzzy{newline}"))
         yield edits
 

@@ -77,7 +77,7 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
 
     Args:
         path: of the file.
-        languages: those of its two sides where XLIFF does not name them.
+        languages: the languages of its two sides where XLIFF does not name them.
 
     Raises:
         UserError: see `elements`.
@@ -175,7 +175,7 @@ def _units(text: str) -> Iterator[tuple[re.Match[str], dict[str, _Ends]]]:
 
 def _may_change(tag: re.Match[str], default: bool = True) -> bool:
     """Returns whether an element may be translated."""
-    return bool(own[1]) if (own := _STAYS.search(tag[0])) else default
+    return bool(mark[1]) if (mark := _STAYS.search(tag[0])) else default
 
 
 def _inside(text: str, *ends: re.Match[str]) -> str:

@@ -181,7 +181,7 @@ def sacrebleu_score(
     """Computes one of sacreBLEU's metrics, with its signature.
 
     Args:
-        metric: one of sacreBLEU's.
+        metric: a metric of sacreBLEU.
         name: the score's name.
         translations: the texts that the metric takes.
         references: likewise; of each sentence, one or several.

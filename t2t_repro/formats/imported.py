@@ -114,7 +114,7 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
 
     Args:
         path: as a user gives it.
-        commands: those of `_KINDS` that can read the model; by default all.
+        commands: the commands of `_KINDS` that can read the model; by default all.
 
     Raises:
         UserError: the archive cannot be used, there are several models, or none for the commands.
@@ -194,11 +194,11 @@ def _only_model(path: Path) -> Path:
     """Returns a path of a model, or the only directory or archive below it that has one."""
     below = [x for x in path.rglob("*") if not NOT_A_MODEL.search(str(x.relative_to(path)))]
     ends = "/config.json", ".npz", "decoder.yml", ".bin", ".bin.gz"
-    found = {x.parent for x in below if str(x).endswith(ends)} or {*filter(_is_archive, below)}
-    if len(found) > 1 and path not in found:
-        names = ", ".join(map(str, sorted(found)))
+    models = {x.parent for x in below if str(x).endswith(ends)} or {*filter(_is_archive, below)}
+    if len(models) > 1 and path not in models:
+        names = ", ".join(map(str, sorted(models)))
         raise UserError(f"{path} has {names}: give one of these, unpacked, as --model.")
-    return path if path in found or not found else found.pop()
+    return path if path in models or not models else models.pop()
 
 
 def _most_expanded(path: Path) -> int:

@@ -90,8 +90,8 @@ def _check(model: Transformer) -> None:
 
 def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
     """Returns our id of each id of SentencePiece's model, which are Marian's."""
-    processor, pieces = SentencePieceProcessor(model_proto=spm), subwords.pieces()
-    ours = {piece: number for number, piece in enumerate(pieces)}
+    processor = SentencePieceProcessor(model_proto=spm)
+    ours = {piece: number for number, piece in enumerate(subwords.pieces())}
     theirs = [processor.id_to_piece(number) for number in range(len(processor))]
     if missing := [piece for piece in theirs if piece not in ours]:
         received = f"{subwords.model_path} lacks SentencePiece's piece {missing[0]!r}"

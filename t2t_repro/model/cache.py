@@ -116,15 +116,13 @@ def write(
 
 
 def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-    """Records the parents of new hypotheses.
-
-    Each new hypothesis writes the next entry itself.
+    """Returns the ancestors of new hypotheses: those of their parents, and themselves.
 
     Args:
-        ancestors: [batch, beam, positions] int32, the entry of the beam at a position that belongs
-            to the line of a hypothesis; `NEVER_WRITTEN` where there is none yet.
+        ancestors: [batch, beam, positions] int32, as is the result: for each hypothesis, which of
+            a position's `beam` entries is of its line; `NEVER_WRITTEN` where there is none yet.
         parents: [batch, beam], the old hypothesis that each new one extends.
-        position: scalar, the one to write.
+        position: scalar, the position of the new hypotheses' own entries.
     """
     beam = ancestors.shape[1]
     inherited = tf.gather(ancestors, parents, batch_dims=1)

@@ -96,7 +96,7 @@ class StepDecoder:
             self._output_layer = model.output_layer(self.ids)
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
-        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
+        """Encodes source ids [batch, source_length]; the cache has `allowed`, but no positions."""
         model = self.model
         with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))

@@ -61,7 +61,7 @@ def bracket_f1(
 
     over all sentences together. A bracket is a constituent's label and the words that it holds.
     Words with the tags , : `` '' . are deleted first, and constituents that hold no other. Root and
-    tags do not count; ADVP equals PRT. Of equal brackets, as many match as both trees have.
+    tags do not count; ADVP equals PRT. A repeated bracket matches as often as both trees have it.
 
     As in EVALB, a sentence is **left out** of all these sums if its parse is not a tree, has
     another number of words or takes another word for punctuation (an "error"), or has no words that

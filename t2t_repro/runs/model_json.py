@@ -98,13 +98,13 @@ def sizes_of(model: "Transformer") -> dict[str, Any]:
 
 
 def differing_sizes(
-    there: Mapping[str, Any], model: "Transformer", but: Collection[str] = ()
+    saved: Mapping[str, Any], model: "Transformer", but: Collection[str] = ()
 ) -> list[str]:
     """Compares the sizes of a model directory with those of a model.
 
     Args:
-        there: see `read_model_json`.
-        model: the one that is compared with them.
+        saved: see `read_model_json`.
+        model: the model that is compared with them.
         but: names of arguments of the Transformer that are not compared.
 
     Returns:
@@ -117,7 +117,7 @@ def differing_sizes(
             layers.pop(name, None)
         return {name: sizes[name] for name in sizes if name not in but} | {"config": layers}
 
-    return differing_values(compared(there), compared(sizes_of(model)))
+    return differing_values(compared(saved), compared(sizes_of(model)))
 
 
 def not_a_transformer(path: Path, error: Exception) -> UserError:

@@ -54,16 +54,16 @@ class Direction(NamedTuple):
         Texts are translated sentence by sentence. The n-th has the n-th translation of each
         sentence, or its last one. A word that is longer than the model takes stays as it is.
         """
-        found: dict[str, list[Translation]] = {}
+        translated: dict[str, list[Translation]] = {}
         beam_size = self.engine.beam_size
 
         def translate(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
-            new = [text for text in sentences if text not in found]
+            new = [text for text in sentences if text not in translated]
             lines = [f"{self.tag} {text}" if self.tag else text for text in new]
             translations = self.engine.translate(lines, beam_size, first=None)
-            found.update(zip(new, translations, strict=True))
+            translated.update(zip(new, translations, strict=True))
             for text in sentences:
-                translation = found[text][: rank + 1][-1]
+                translation = translated[text][: rank + 1][-1]
                 yield translation._replace(text=text) if translation.truncated else translation
 
         of_rank = (partial(translate, rank) for rank in range(beam_size))
@@ -101,7 +101,7 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     Raises:
         UserError: a direction is not two codes of languages.
     """
-    pairs = [found.groups() for found in map(_DIRECTION.fullmatch, text.split(",")) if found]
+    pairs = [match.groups() for match in map(_DIRECTION.fullmatch, text.split(",")) if match]
     is_known = all(code == "*" or is_language(code) for code in chain.from_iterable(pairs))
     if not is_known or len(pairs) <= text.count(","):
         expected = "expected codes of languages, such as en-de, or en-de,en-pt-BR, or en-*."
@@ -115,16 +115,16 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
     usual = {code: full[whole] for whole, code in usual_codes(full).items()}
     tags = full | usual
     for source, target in read_pairs(text):
-        own = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
+        source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
         others = [code for code in usual if code != standard_code(source)]
         for code in (others or [""]) if target == "*" else [target]:
             tag = tags.get(find_code(code, tags)) if tags else ""
-            if not code or tag is None or own is None:
+            if not code or tag is None or source_tag is None:
                 raise UserError(
                     f"--direction={text}: expected languages of the model's tags as targets "
                     f"({', '.join(full.values()) or 'it has none'})."
                 )
-            yield Direction(source, code, f"{own} {tag}".strip(), engine)
+            yield Direction(source, code, f"{source_tag} {tag}".strip(), engine)
 
 
 def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
 
 
 def _read_parts(text: str, boundary: str) -> dict[str, list[str]]:
-    """Reads multipart/form-data.
+    """Reads multipart/form-data: the values of each field, by name.
 
     Python's email and aiohttp take quadratic time, and let the sender choose a codec.
     """
@@ -194,13 +194,13 @@ class Query:
 
     Args:
         document: its values by name, of JSON or of a form.
-        directions: all that are served.
+        directions: all directions that are served.
         max_texts: the most texts of a request.
         max_characters: the most characters of all texts.
 
     Attributes:
-        direction: the one that is asked for.
-        texts: those to translate.
+        direction: the direction that is asked for.
+        texts: the texts to translate.
 
     Raises:
         UserError: a field is missing, wrong or too long.

@@ -159,23 +159,23 @@ class Answers:
     def translate_n_best(self, source: Sequence[str]) -> Columns:
         """Finds the beam's translations of each text; rows are filled up, `count` are real."""
         n_best = self._engine.beam_size
-        found = self._translations(source, n_best)
+        lists = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
-        rows = [_columns([*best, *[no_translation] * (n_best - len(best))]) for best in found]
+        rows = [_columns([*best, *[no_translation] * (n_best - len(best))]) for best in lists]
         outputs = {name: [row[name] for row in rows] for name in OUTPUTS}
-        truncated = [best.truncated for best, *_ in found]
-        return outputs | {"count": list(map(len, found)), "truncated": truncated}
+        truncated = [best.truncated for best, *_ in lists]
+        return outputs | {"count": list(map(len, lists)), "truncated": truncated}
 
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
         """Finds translations of each text, whole or sentence by sentence; logs which are cut."""
         if self._language is not None:
-            found = [[line] for line in translate_split(self._engine, source, self._language)]
+            lists = [[one] for one in translate_split(self._engine, source, self._language)]
         else:
-            found = self._engine.translate(source, n_best, prefix, first=None)
-        log_cut([best for best, *_ in found])
-        return found
+            lists = self._engine.translate(source, n_best, prefix, first=None)
+        log_cut([best for best, *_ in lists])
+        return lists
 
 
 def _scores(

@@ -45,7 +45,7 @@ class Options(NamedTuple):
         split_sentences: whether texts are translated sentence by sentence.
         source_language: the language by which they are split.
         max_characters: the most characters of a request in LibreTranslate's protocol.
-        api_key: what requests for translations need; None if anybody may ask.
+        api_key: the key that requests for translations need; None if anybody may ask.
     """
 
     model_name: str
@@ -70,7 +70,7 @@ class Server:
     Args:
         engine: called by several threads at a time, so its own `workers` should be 1.
         options: addresses and limits.
-        directions: those served in LibreTranslate's protocol.
+        directions: the directions served in LibreTranslate's protocol.
         workers: the number of threads that call the engine.
     """
 

@@ -94,7 +94,7 @@ class SentencePieceTextOps(tf.Module):
         return _readable(tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts)
 
     def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of text, UNK for those outside the vocabulary."""
+        """Returns the ids of text, [batch, (length)], UNK for those outside the vocabulary."""
         known = tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
         return tf.ragged.boolean_mask(known, is_text(ids))
 
@@ -117,7 +117,7 @@ class SentencePieceTextOps(tf.Module):
         return tf.where(as_split == NO_WORD, NO_WORD, numbers)
 
     def _number_words(self, ids: tf.Tensor) -> tf.Tensor:
-        """Numbers the words of ids [batch, length] as the model splits them."""
+        """Returns the number of each id's word, [batch, length], as the model splits words."""
         begins = tf.gather(self._marked, ids)
         if self._marks_end:
             begins = tf.pad(begins[:, :-1], [[0, 0], [1, 0]], constant_values=True)

@@ -152,8 +152,8 @@ def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int
     PAD and EOS always match.
 
     Args:
-        wanted: its pieces are looked up.
-        existing: they are looked up here.
+        wanted: the vocabulary whose pieces are looked up.
+        existing: the vocabulary in which they are looked up.
 
     Returns:
         for every id of `wanted` the id of the same piece in `existing`, or -1: [ids].

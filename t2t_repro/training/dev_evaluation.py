@@ -42,7 +42,7 @@ class DevEvaluation:
         model: the Transformer.
         translator: translates with this model.
         data: its dev split is read.
-        workers: those that share the work.
+        workers: the processes that share the work.
         settings: the settings of the evaluation.
     """
 

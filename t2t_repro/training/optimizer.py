@@ -20,7 +20,7 @@ class SummedUpdate:
 
     Args:
         optimizer: any Keras optimizer, built for the variables in the current strategy's scope.
-        variables: those that are updated.
+        variables: the variables to update.
         average: follows every update.
     """
 

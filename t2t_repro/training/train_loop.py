@@ -35,7 +35,7 @@ class TrainLoop:
         checkpoints: written here.
         schedule: the run's schedule.
         evaluation: scores the dev set.
-        workers: those that train together.
+        workers: the processes that train together.
         log: the run's log.
         stopped_by: the signal that ended `run` before its time, or None.
     """

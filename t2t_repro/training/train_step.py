@@ -62,10 +62,10 @@ class TrainStep:
         seed: seed of dropout, which is a function of (seed, step, number of the micro-batch).
         jit_compile: whether XLA compiles the forward and backward pass.
         decay: decay of the moving average of the weights; None for no average.
-        strategy: the one in whose scope this was made.
+        strategy: the strategy in whose scope this was made.
         micro_batches: number of micro-batches of a global batch.
-        micro_batches_per_replica: those that each replica computes, one after the other.
-        own_micro_batches: those that the replicas of this process compute.
+        micro_batches_per_replica: number of those that each replica computes, one by one.
+        own_micro_batches: indices of those that the replicas of this process compute.
         micro_batch_gradients: computes the gradients of a micro-batch.
         average: the moving average of the weights, which follows every update.
         updated: the variables that an update changes.

@@ -118,7 +118,7 @@ class TrainingRun:
     Attributes:
         step: the update, with model and optimizer.
         directory: the run's model directory; only the first of several workers writes into it.
-        workers: those that train together.
+        workers: the processes that train together.
         settings: the run's settings.
         initial: the model that a new run starts from, if any.
     """

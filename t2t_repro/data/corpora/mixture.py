@@ -235,15 +235,15 @@ class EpochMixture:
         self._seed = seed
 
     def sentences(self, epoch: int) -> NDArray[np.int64]:
-        """Returns the indices of an epoch's sentences, [sentences], rising, with repetitions.
+        """Returns the indices of an epoch's sentences, [sentences], ascending, with repetitions.
 
         Args:
             epoch: from 0.
         """
         return np.concatenate(
             [
-                np.repeat(np.arange(part.start, part.stop), self._times(index, name, epoch))
-                for index, (name, part) in enumerate(self.corpora.items())
+                np.repeat(np.arange(stored.start, stored.stop), self._times(index, name, epoch))
+                for index, (name, stored) in enumerate(self.corpora.items())
             ]
         )
 
@@ -257,7 +257,7 @@ class EpochMixture:
         return times
 
     def _stream_start(self, index: int, size: int, position: int) -> NDArray[np.int64]:
-        """Returns the sentences before a position of a corpus's stream, of that round alone."""
+        """Returns the sentences of a corpus's stream before a position, in the same round."""
         number, offset = divmod(position, size)
         if not offset:
             return np.empty(0, np.int64)

@@ -44,7 +44,7 @@ _LANGUAGE = re.compile("^(?:__([a-z]+)__|([a-z]{3}_[A-Z][a-z]{3}))$")
 """The code of a language in M2M-100 and NLLB; here it is `>>de<<`, as in Marian's models."""
 
 _ROUNDING = 1e-6
-"""The most by which sinusoids in float32 differ at position 1; the angle's error grows with it."""
+"""Sinusoids in float32 differ by at most this times 10 + position: the angle's error grows."""
 
 
 @np.errstate(all="ignore")  # What is not a number is refused.
@@ -90,7 +90,7 @@ class _ModelBin(imported.WeightsFile):
     """The variables of a model.bin.
 
     Attributes:
-        scalars: those without axes, such as the number of heads.
+        scalars: the variables without axes, such as the number of heads.
         d_model: width of the model.
     """
 

@@ -69,7 +69,7 @@ class HuggingFaceModel:
 
     Attributes:
         generation: the settings of `generate`.
-        differences: those of transformers' decoding, a line each.
+        differences: how transformers' decoding differs, a line each.
 
     Raises:
         UserError: Marian's form cannot hold the model.
