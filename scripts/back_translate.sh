@@ -16,7 +16,7 @@
 #   --weights        3:1 has three real sentences for one translated back; by default all once
 #   --tag            in front of every source that is translated back; <BT> by default
 #
-# All text is plain or .gz. Interrupted or killed, the same command goes on from there.
+# All text is plain or compressed (.gz, .xz, .bz2). Interrupted or killed, the same command goes on from there.
 set -euo pipefail
 
 fail() { echo "error: $1" >&2; exit 2; }

@@ -10,7 +10,7 @@
 #   --runs         where everything is kept
 #   --gin_file     the student, without a corpus; by default the teacher's with two decoder layers
 #
-# All text is plain or .gz. Interrupted or killed, the same command goes on from there.
+# All text is plain or compressed (.gz, .xz, .bz2). Interrupted or killed, the same command goes on from there.
 set -euo pipefail
 fail() { echo "error: $1" >&2; exit 2; }
 

@@ -27,10 +27,12 @@ class SummedUpdate:
     def __init__(
         self, optimizer: keras.Optimizer, variables: list[keras.Variable], average: MovingAverage
     ) -> None:
-        if type(optimizer).apply is not keras.Optimizer.apply:
+        names = ("gradient_accumulation_steps", "loss_scale_factor", "use_ema")
+        given = ", ".join(name for name in names if getattr(optimizer, name))
+        if given or type(optimizer).apply is not keras.Optimizer.apply:
             raise UserError(
-                f"the optimizer {type(optimizer).__name__} overrides `apply`, expected one that "
-                "defines `update_step` alone."
+                f"the optimizer {type(optimizer).__name__} has {given or 'an `apply` of its own'}; "
+                "expected `update_step` alone: bind TrainStep.micro_batches or MovingAverage.decay."
             )
         # Replaces Keras's own sum over replicas, since it has been taken: no public option does.
         optimizer._all_reduce_sum_gradients = list

@@ -109,8 +109,16 @@ def test_schedules_have_the_defaults_that_gin_files_have(configured, schedule):
     assert [*ours] == [*keras_s]
 
 
-def test_an_optimizer_with_an_update_of_its_own_is_refused():
-    """Such as loss scaling: its sums would be taken on every replica."""
-    scaled = keras.optimizers.LossScaleOptimizer(adam(learning_rate=0.1))
-    with pytest.raises(UserError, match="LossScaleOptimizer overrides"):
-        SummedUpdate(scaled, [], None)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "refused",
+    [
+        keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()),
+        keras.optimizers.SGD(gradient_accumulation_steps=4),
+        keras.optimizers.SGD(loss_scale_factor=1024.0),
+        keras.optimizers.SGD(use_ema=True),
+    ],
+)
+def test_an_optimizer_with_an_update_of_its_own_is_refused(refused):
+    """Its sums would be taken on every replica, or it would not update as often as it is called."""
+    with pytest.raises(UserError, match=f"{type(refused).__name__} has .*update_step"):
+        SummedUpdate(refused, [], None)  # type: ignore[arg-type]
