@@ -10,7 +10,7 @@ COMMANDS = (
     "parse", "attention_maps", "import_t2t", "import_marian", "import_hugging_face",
     "import_ctranslate2",
 )  # fmt: skip
-"""In the order in which they are needed."""
+"""The commands, in the order in which they are needed."""
 
 
 def cli() -> None:
@@ -18,7 +18,7 @@ def cli() -> None:
     first, *others = sys.argv[1:] or ["--help"]
     if (command := first.replace("-", "_")) in COMMANDS:
         sys.argv = [f"t2t_repro {first}", *others]
-        import_module(f"t2t_repro.{command}").cli()
+        return import_module(f"t2t_repro.{command}").cli()
     if first == "--version":
         print(f"t2t_repro {version('t2t_repro')}")
         return

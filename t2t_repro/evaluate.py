@@ -121,7 +121,7 @@ def _translate(
 
 
 def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
-    """Computes the perplexity of a single model on --split.
+    """Computes the perplexity of a single model on --split; None for an ensemble.
 
     Raises:
         UserError: the data have other subwords than the model.

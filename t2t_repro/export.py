@@ -93,7 +93,11 @@ def main() -> None:
 
 
 def _check_flags(weights: str) -> None:
-    """Checks the flags of the format, before the model is loaded."""
+    """Checks the flags of the format, before the model is loaded.
+
+    Raises:
+        UserError: a flag is missing, or does not suit the format.
+    """
     if weights not in _WEIGHTS[FLAGS.format]:
         given = f"--weights={weights} with --format={FLAGS.format}"
         raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
@@ -111,13 +115,13 @@ def _check_flags(weights: str) -> None:
 
 
 def cli() -> None:
-    """Runs the command."""
+    """Defines the flags, reads the command line, and exports the model."""
     shared.define_trained_model()
     shared.define_glossary()
     shared.define_path("export_dir", "The directory to write.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
-    meaning = "How weights are stored: float32 by default, int8 for Marian and LiteRT."
-    flags.DEFINE_enum("weights", None, _WEIGHTS["saved_model"], meaning)
+    help_text = "How weights are stored: float32 by default, int8 for Marian and LiteRT."
+    flags.DEFINE_enum("weights", None, _WEIGHTS["saved_model"], help_text)
     shared.define_path("calibration", "For Marian: source sentences, to round activations by.")
     flags.DEFINE_integer("max_length", 128, "For LiteRT: the most subwords of a line.", 2, 10_000)
     flags.DEFINE_bool("one_line", False, "For LiteRT in browsers: one line at a time.")

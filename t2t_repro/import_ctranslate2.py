@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def cli() -> None:
-    """Runs the command."""
+    """Defines the flags, reads the command line, and imports the model."""
     define_path("model", "A directory with model.bin, or an .argosmodel file.", is_required=True)
     define_path("model_dir", "The directory to make.", is_required=True)
     define_paths("sentencepiece", "What splits text; or twice, of source and target.")

@@ -25,10 +25,10 @@ def main() -> None:
 
 
 def cli() -> None:
-    """Runs the command."""
+    """Defines the flags, reads the command line, and imports the model."""
     define_model("What save_pretrained of model and tokenizer wrote, or a name on the hub.")
-    source = "Of lines without a code of it, such as en or eng_Latn; the tokenizer's by default."
-    flags.DEFINE_string("source_language", None, source)
+    help_text = "Of lines without a code of it, such as en or eng_Latn; the tokenizer's by default."
+    flags.DEFINE_string("source_language", None, help_text)
     flags.DEFINE_string("target_language", None, "Of lines without codes, such as de or deu_Latn.")
     run(main)
 

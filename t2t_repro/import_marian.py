@@ -105,15 +105,15 @@ def _find_model() -> tuple[Path, str, str | None]:
     return folder, given, folder.name
 
 
-def define_model(meaning: str) -> None:
-    """Defines the flags of `import_model`; `meaning` is that of --model."""
-    flags.DEFINE_string("model", None, meaning, required=True)
+def define_model(help_text: str) -> None:
+    """Defines the flags of `import_model`; `help_text` is that of --model."""
+    flags.DEFINE_string("model", None, help_text, required=True)
     define_path("model_dir", "The directory to make.", is_required=True)
     flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
 
 
 def cli() -> None:
-    """Runs the command."""
+    """Defines the flags, reads the command line, and imports the model."""
     define_model("Marian's files, what MarianMTModel.save_pretrained wrote, or a name on the hub.")
     define_paths("vocab", "A vocabulary, or twice, of source and target; decoder.yml's by default.")
     run(main)

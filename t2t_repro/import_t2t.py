@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def cli() -> None:
-    """Runs the command."""
+    """Defines the flags, reads the command line, and imports the model."""
     define_path("checkpoint", "T2T's model directory, or its model.ckpt-250000.", is_required=True)
     define_path("vocabulary", "The SubwordTextEncoder's vocab.*.subwords.", is_required=True)
     define_path("model_dir", "The directory to make.", is_required=True)

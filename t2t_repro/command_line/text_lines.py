@@ -94,7 +94,8 @@ def check_output(flag: str = "output") -> None:
     """Checks that a file can be written, before hours of work.
 
     Args:
-        flag: the flag that names the file; without a value there is nothing to check.
+        flag: the flag that names the file. Without a value, or with "-" for --output, nothing
+            is checked.
 
     Raises:
         UserError: the file cannot be written, or another flag names it too.

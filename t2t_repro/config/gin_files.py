@@ -20,7 +20,7 @@ from t2t_repro.files import read_at_most
 
 _PACKAGE = Path(__file__).parents[1]
 _GIN_FOLDERS = _PACKAGE / "gin", _PACKAGE.parent / "gin"
-"""Of the installed package, or of its checkout."""
+"""The folders of experiments: of the installed package, and of its checkout."""
 _GIN = gin.config.ParserDelegate()
 
 

@@ -52,7 +52,7 @@ Share = Annotated[float, Range(least=0, most=1)]
 Positive = Annotated[float, Range(above=0, most=_MOST_FLOAT)]
 
 Precision = Literal["float32", "mixed_bfloat16"]
-"""In which a model computes; its weights are float32."""
+"""The precision of a model's computations; its weights are float32."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "True or False"),
@@ -83,14 +83,14 @@ def configurable(
 
 
 def validated(owner: _Owner) -> _Owner:
-    """Compares the arguments of every call with their annotations.
+    """Makes a function or class compare the arguments of every call with their annotations.
 
     Args:
         owner: a function, or a class, whose constructor is checked.
 
     Returns:
-        the function, or the class itself; a call raises a UserError where a value does not fit,
-        with the name that gin has for the function or class.
+        a wrapper of the function, or the class itself with its constructor replaced. A call raises
+        a UserError where a value does not fit, with gin's name of the function or class.
     """
     function = constructor_of(owner)
     signature = inspect.signature(function)

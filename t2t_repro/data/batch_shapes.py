@@ -169,6 +169,7 @@ def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
+    # From the longest down, so that a single shape has its length.
     chosen = np.geomspace(ordered[-1], shortest, count).round().astype(np.int64)
     edges = np.unique(_round_up(chosen))
     # Without shapes that have no sentence of their own.

@@ -74,7 +74,7 @@ class PreparedData:
     """Prepared data, open for reading.
 
     Args:
-        directory: `prepared` of the module's text.
+        directory: the folder `prepared`; the module's docstring lists its files.
 
     Attributes:
         directory: as given.

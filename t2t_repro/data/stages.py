@@ -74,7 +74,7 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
     reports: Reports = {}
     blocks = Stages(replace(settings, variants=None), data_dir).clean_text("train", reports)
     pairs = sum(map(len, blocks))
-    _check_left("train", reports)
+    _check_pairs_left("train", reports)
     return pairs
 
 
@@ -129,7 +129,7 @@ class Stages:
             with naming(self._partial):
                 write_json(mark, make())
         reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
-        _check_left(name.rpartition(".")[0], reports)
+        _check_pairs_left(name.rpartition(".")[0], reports)
         return reports
 
     def _write_text(self, split: str) -> Reports:
@@ -203,13 +203,13 @@ class Stages:
         for corpus, report in reports.items():
             logging.info("data: %s: %s", prepared.part_name(split, corpus), report.describe())
         for side in sorted({side for side, _ in changes}):
-            counts = {change: count for (at, change), count in changes.items() if at == side}
-            number = f"{sum(counts.values()):,} {side} lines"
-            logging.info(f"data: {split}: the subwords change {number}, e.g. {min(counts)}")
+            lines = {change: count for (at, change), count in changes.items() if at == side}
+            changed = f"{sum(lines.values()):,} {side} lines"
+            logging.info(f"data: {split}: the subwords change {changed}, e.g. {min(lines)}")
         return reports
 
 
-def _check_left(split: str, reports: Reports) -> None:
+def _check_pairs_left(split: str, reports: Reports) -> None:
     """Checks that cleaning has left pairs of every corpus.
 
     Raises:

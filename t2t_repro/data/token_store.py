@@ -84,15 +84,16 @@ class _Side(NamedTuple):
         begins = self.ends[indices] - ends
         return self.tokens[np.repeat(begins, lengths) + np.arange(lengths.sum())], lengths
 
-    def gather(self, chosen: NDArray, width: int | None) -> NDArray[np.int32]:
-        """Pads the chosen sentences [rows] to one array [rows, width].
+    def padded(self, indices: NDArray[np.integer], width: int | None) -> NDArray[np.int32]:
+        """Returns the sentences with these indices [rows] as one padded array [rows, width].
 
-        A sentence -1 is empty. By default the array is as wide as the longest sentence, at least 1.
+        Index -1 is an empty sentence. If `width` is None, the array is as wide as the longest of
+        the sentences, at least 1.
         """
-        chosen_lengths = np.where(chosen < 0, 0, self.lengths[chosen])
-        columns = np.arange(width or chosen_lengths.max(initial=1))
-        real = columns < chosen_lengths[:, None]
-        positions = (self.ends[chosen] - chosen_lengths)[:, None] + columns
+        lengths = np.where(indices < 0, 0, self.lengths[indices])
+        columns = np.arange(width or lengths.max(initial=1))
+        real = columns < lengths[:, None]
+        positions = (self.ends[indices] - lengths)[:, None] + columns
         batch = np.full(real.shape, PAD_ID, dtype=np.int32)
         batch[real] = self.tokens[positions[real]]
         return batch
@@ -182,4 +183,4 @@ class TokenStore:
             with PAD at the right.
         """
         source, target = self._sides
-        return source.gather(indices, lengths[0]), target.gather(indices, lengths[1])
+        return source.padded(indices, lengths[0]), target.padded(indices, lengths[1])

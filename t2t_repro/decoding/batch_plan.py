@@ -52,7 +52,7 @@ class EncodedSentences(NamedTuple):
         return cls(lines, ids, truncated)
 
     def without_blank(self) -> "EncodedSentences":
-        """Removes the ids of blank lines, also those with EOS alone."""
+        """Returns these sentences, but no ids of lines that are blank or encoded as EOS alone."""
         pairs = zip(self.lines, self.ids, strict=True)
         return self._replace(
             ids=[ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]

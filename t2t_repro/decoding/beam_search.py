@@ -160,12 +160,12 @@ class BeamSteps(StepLoop):
 
     def _best_candidates(self, state: BeamState, logits: tf.Tensor, count: int) -> Candidates:
         """Finds the `count` best extensions."""
-        known = self.constraints
+        constraints = self.constraints
         vocab = logits.shape[-1] or tf.shape(logits)[-1]
         # The kernel is for large vocabularies of known size; a shortlist's ids are few.
         extend = _best_extensions if logits.shape[-1] else best_extensions
         log_probs, indices = extend(
-            state.alive_log_probs, logits, count, known.forbidden, known.normalized
+            state.alive_log_probs, logits, count, constraints.forbidden, constraints.normalized
         )
         return Candidates(log_probs=log_probs, ids=indices % vocab, parents=indices // vocab)
 
@@ -175,7 +175,7 @@ class BeamSteps(StepLoop):
         """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
 
         def with_forced() -> Candidates:
-            """Replaces them in the rows with a forced id."""
+            """Replaces the candidates of the rows with a forced id."""
             is_forced = (forced != PAD_ID)[:, None]
             is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
             # During its prefix a row has one hypothesis, the first.

@@ -112,7 +112,7 @@ class TreeGrammar:
         self._class_of = _class_of(source.pieces(), list(tags.values()))
 
     def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
-        """Returns which leaves are among these tags, [vocab]; all where none is."""
+        """Returns which ids are leaves with these tags, [vocab]; all leaves if no leaf has one."""
         known = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
         return self._is_leaf & known if (self._is_leaf & known).any() else self._is_leaf
 

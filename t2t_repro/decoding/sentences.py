@@ -112,11 +112,11 @@ def _parts(line: str, language: str) -> Iterator[SentencePart]:
     start = line.index(codes)
     yield "", line[:start] + codes[len(codes.rstrip()) :].lstrip(" ")
     for sentence in split(line[start + len(codes) :], language):
-        yield from _without_marks(sentence, codes)
+        yield from _split_marks(sentence, codes)
 
 
-def _without_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Separates a sentence from the marks around it; without words, all of it is marks."""
+def _split_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
+    """Splits off the marks around a sentence; without words, all of it is marks."""
     text, blank = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + blank
@@ -155,7 +155,7 @@ def _divide(text: str, found: Translation) -> _Division:
     if (is_bad or is_doubtful) and (gaps := _gaps(text)):
         start, end = gaps[len(gaps) // 2].span()
         halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
-        parts = [part for half in halves for part in _without_marks(half, codes)]
+        parts = [part for half in halves for part in _split_marks(half, codes)]
         return parts, -1 if is_bad or is_broken else letters / 0.9
     return ([*_between_kept(text)], -1) if is_broken else ([], 0)
 

@@ -31,11 +31,12 @@ class LexicalShortlist:
     def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         """Finds the ids that the translations of sentences may have.
 
-        As in Marian, the lowest ids below `AMONG` fill them up to a multiple of `MULTIPLE`.
+        As in Marian, the lowest other ids below `AMONG` fill up those of each sentence to a
+        multiple of `MULTIPLE`.
 
         Args:
             source: [batch, source_length] int32.
-            others: [batch, length] int32; their ids are added after that.
+            others: [batch, length] int32; their ids but PAD are allowed too, beyond the multiple.
 
         Returns:
             [batch, vocab] bool; PAD is not allowed.

@@ -43,8 +43,8 @@ class ShortlistFile(NamedTuple):
         allowed = np.zeros_like(never)
         allowed[np.concatenate([self.always, *map(self.of, source)])] = True
         allowed &= ~never
-        more = np.flatnonzero(~(allowed | never)[:AMONG])
-        allowed[more[: -np.count_nonzero(allowed) % MULTIPLE]] = True
+        unused = np.flatnonzero(~(allowed | never)[:AMONG])
+        allowed[unused[: -np.count_nonzero(allowed) % MULTIPLE]] = True
         allowed[: UNK_ID + 1] = True
         return np.flatnonzero(allowed).astype(np.int32)
 
@@ -63,7 +63,7 @@ class ShortlistFile(NamedTuple):
             return cls(*(arrays[name] for name in cls._fields))
 
     def write(self, path: Path) -> None:
-        """Writes it into a model directory."""
+        """Writes the file of a model directory."""
         content = io.BytesIO()
         np.savez_compressed(content, **self._asdict())
         write_whole(path, content.getvalue())

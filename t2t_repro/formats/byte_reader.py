@@ -14,27 +14,27 @@ class ByteReader:
     def __init__(self, content: NDArray[np.uint8]) -> None:
         self.rest = content
 
-    def array(self, kind: str, count: int) -> NDArray:
-        """Returns the next numbers of a kind, such as "<u4".
+    def array(self, dtype: str, count: int) -> NDArray:
+        """Returns the next numbers of a dtype, such as "<u4".
 
         Raises:
             ValueError: fewer bytes are left.
         """
-        size = count * np.dtype(kind).itemsize
+        size = count * np.dtype(dtype).itemsize
         data, self.rest = self.rest[:size], self.rest[size:]
         if len(data) < size:
             raise ValueError(f"it ends too early, by {size - len(data):,} bytes")
-        return data.view(kind)
+        return data.view(dtype)
 
-    def number(self, kind: str) -> int:
+    def number(self, dtype: str) -> int:
         """Returns the next number."""
-        return int(self.array(kind, 1)[0])
+        return int(self.array(dtype, 1)[0])
 
     def name(self, length: int) -> str:
-        """Returns a name of `length` bytes, the last one NUL.
+        """Returns the next name, of `length` bytes with the NUL at its end.
 
         Raises:
-            ValueError: the name does not end with NUL.
+            ValueError: the last byte is not NUL, or an earlier one is.
         """
         name = self.array("u1", length).tobytes()
         if name.find(b"\0") != len(name) - 1:

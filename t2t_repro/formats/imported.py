@@ -114,7 +114,7 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
 
     Args:
         path: as a user gives it.
-        commands: the commands of `_KINDS` that can read the model; by default all.
+        commands: the commands of `_KINDS` that can read the model; all if none are given.
 
     Raises:
         UserError: the archive cannot be used, there are several models, or none for the commands.
@@ -262,7 +262,11 @@ class SettingsFile:
         return value
 
     def size(self, name: str, default: int | None = None) -> int:
-        """Returns a whole number from 1 on."""
+        """Returns a field that is a whole number from 1 on, or the default where it is missing.
+
+        Raises:
+            UserError: the field has another value, or is missing without a default.
+        """
         size = self.value(name, default)
         if type(size) is not int or size < 1:
             raise self.refused(name, "a size")

@@ -134,7 +134,13 @@ def _find(
 def _single(
     folder: Path, *patterns: str, is_needed: bool = True, model: Path | None = None
 ) -> list[Path]:
-    """Returns the only file of the first of these patterns that has one, or the model's own."""
+    """Returns the only file, or `model`'s own, of the first pattern that has files, in a list.
+
+    The list is empty if there are none and none is needed.
+
+    Raises:
+        UserError: there are several files, or none where one is needed.
+    """
     matches = ([x for x in imported.files_in(folder) if x.match(each)] for each in patterns)
     files = next(filter(None, matches), [])
     # Firefox's model.enpt.intgemm.bin, vocab.enpt.spm and lex.50.50.enpt.s2t.bin belong together.
@@ -184,7 +190,7 @@ def _decoding(
 def _shortlist(
     decoder: SettingsFile, model: Path, source: Ids, target: Ids
 ) -> ShortlistFile | None:
-    """Reads the shortlist that decoder.yml names, or that lies beside it, with our ids."""
+    """Reads the shortlist that decoder.yml names or that lies beside it, with our ids; or None."""
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", []))
     if not (files := files or _single(folder, "lex*.bin", is_needed=False, model=model)):

@@ -139,7 +139,7 @@ def write_shortlist(path: Path, lists: ShortlistFile) -> None:
 
 
 def _checksum(body: NDArray[np.uint8]) -> int:
-    """Returns the checksum of what stands behind it."""
+    """Returns the checksum of the bytes that follow it in the file."""
     checksum = 0
     for word in body[: len(body) // 8 * 8].view("<u8").tolist():
         checksum ^= (word + 0x9E3779B9 + (checksum << 6) + (checksum >> 2)) % 2**64

@@ -44,7 +44,7 @@ class SameShape(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
-        """Builds the parts for inputs [batch, length, width]."""
+        """Builds every attribute that is a layer, for inputs [batch, length, width]."""
         for part in vars(self).values():
             if isinstance(part, keras.layers.Layer):
                 part.build(x_shape)
@@ -150,6 +150,9 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
         Labels are [batch, length], PAD after the end. Logits are [batch, length, vocab]; the result
         has Keras's mask of the tokens.
+
+        Raises:
+            ValueError: the shapes do not fit each other.
         """
         if y_pred.shape.rank != 3 or not y_pred.shape[:2].is_compatible_with(y_true.shape):
             raise ValueError(

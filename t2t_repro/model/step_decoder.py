@@ -115,10 +115,10 @@ class StepDecoder:
             return state
         entries = positions * self.beam_size
         shape = [tf.shape(state.ancestors)[0], self.beam_size, positions]
-        more = tf.fill(shape, cache.NEVER_WRITTEN)
+        unwritten = tf.fill(shape, cache.NEVER_WRITTEN)
         return state._replace(
             past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), state.past),
-            ancestors=tf.concat([state.ancestors, more], axis=2),
+            ancestors=tf.concat([state.ancestors, unwritten], axis=2),
         )
 
     def step(
@@ -127,7 +127,8 @@ class StepDecoder:
         """Scores the next token of every hypothesis.
 
         Args:
-            ids: [batch, beam], the last token of each; PAD at position 0.
+            ids: [batch, beam], the last token of each, or its place among `self.ids`; PAD at
+                position 0.
             parents: [batch, beam], the hypothesis of the previous step that each extends.
             position: scalar, the number of tokens of each hypothesis.
             state: the cache, with room for this position; it must not be used again.

@@ -283,15 +283,15 @@ class Transformer(SourceTargetModel):
             loss: such as `model.loss.CrossEntropy`.
             training: whether dropout is active.
             capacity: [2], the number of vectors that source and target are packed into, each at
-                least one more than its tokens; None for no packing. Both give the same sums.
+                least one more than its tokens; None for no packing, which gives the same sums.
 
         Returns:
             the result of `loss`.
         """
         source_layout = target_layout = None
         if capacity is not None:
-            source, target = map(with_empty_row, (self.encoded_ids(source), target))
-            source_layout = PackedLayout.of(source, capacity[0])
+            source, target = with_empty_row(source), with_empty_row(target)
+            source_layout = PackedLayout.of(self.encoded_ids(source), capacity[0])
             target_layout = PackedLayout.of(target, capacity[1])
         memory = self.encode(source, training, source_layout)
         vectors = self.decode(target, memory, source, training, target_layout)

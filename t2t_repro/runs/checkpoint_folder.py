@@ -193,7 +193,7 @@ def _unreadable(path: str) -> Path:
 
 
 def newer_than_average(model_dir: Path, checkpoint: str) -> str | None:
-    """Returns the run's newest checkpoint if `checkpoint` is an average of older ones."""
+    """Returns the run's newest checkpoint if `checkpoint` averages older ones, else None."""
     averaged, last = (CheckpointFolder(model_dir / name) for name in ("averaged", "checkpoints"))
     is_older = max(last.steps(), default=0) > max(averaged.steps(), default=0)
     return last.newest if is_older and checkpoint == averaged.newest else None

@@ -57,7 +57,7 @@ def name_of(weight: keras.Variable) -> str:
 
 
 def layer_weights(model: Transformer) -> Iterator[LayerWeight]:
-    """Lists the weights of both stacks."""
+    """Yields the weights of both stacks."""
     for weight in model.trainable_variables:
         if matched := _OF_STACK.fullmatch(name_of(weight)):
             stack, layer, sublayer, part, kind = matched.groups()

@@ -249,18 +249,18 @@ class Query:
         """Returns the texts to translate, each once."""
         return [*dict.fromkeys(text for pieces in self._pieces for _, text in pieces if text)]
 
-    def answer(self, found: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    def answer(self, translations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Returns the answer.
 
         Args:
-            found: translations of each of `sources`, as `Direction.translate` finds them.
+            translations: of each of `sources`, as `Direction.translate` finds them.
         """
-        count = max(map(len, found.values()), default=1)
+        count = max(map(len, translations.values()), default=1)
         write = html_of if self._is_html else lambda text, piece: text
         ranks = []
         for pieces in self._pieces:
             columns = [
-                [write(one, piece) for one in found[text]] if text else [piece] * count
+                [write(one, piece) for one in translations[text]] if text else [piece] * count
                 for piece, text in pieces
             ]
             ranks.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])

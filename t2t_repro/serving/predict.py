@@ -29,14 +29,14 @@ Columns = dict[str, list[Any]]
 _Function = Callable[..., Columns]
 
 OUTPUTS = ("translation", *Translation._fields[1:])
-"""Of a translation; the last is the same for all of a text."""
+"""The output columns; the last is the same for all translations of a text."""
 
 _SIMILAR_CHARACTERS = 40
 """Texts whose lengths differ by less count as similar."""
 
 
 def read_api_key() -> str | None:
-    """Reads the server's key.
+    """Returns the server's key, or None if there is none.
 
     It is not a flag, since everybody on the machine can list flags.
 

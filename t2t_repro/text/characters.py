@@ -21,7 +21,7 @@ def without_invisible(line: str) -> str:
 
 
 def visible(line: str) -> str:
-    """Removes invisible characters, and then white space at the ends."""
+    """Removes invisible characters; if there are any, also white space at the ends."""
     shorter = without_invisible(line)
     return shorter.strip() if shorter != line else line
 

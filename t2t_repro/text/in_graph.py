@@ -375,7 +375,7 @@ def stripped(texts: tf.Tensor) -> tf.Tensor:
 
 
 def visible(texts: tf.Tensor) -> tf.Tensor:
-    """Removes the characters of `INVISIBLE` from texts [batch], and strips them."""
+    """Removes `INVISIBLE` characters, and white space at the ends, from texts [batch]."""
     return stripped(tf.strings.regex_replace(stripped(texts), f"[{INVISIBLE}]", ""))
 
 

@@ -67,7 +67,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     def __post_init__(self) -> None:
         directory, schedule, state = self.directory, self.schedule, self.state
         self._writer = _writer(directory, state)
-        self._last: dict[str, tf.Tensor] = {}
+        self._last_scalars: dict[str, tf.Tensor] = {}
         self._tokens = 0
         self._began = time.monotonic()
         self._paused = 0.0
@@ -120,15 +120,15 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._tokens += tokens
         self._marks.append((time.monotonic() - self._began - self._paused, self._tokens))
         self._bar.update(1)
-        self._last = {name: getattr(result, name) for name in _SCALARS}
+        self._last_scalars = {name: getattr(result, name) for name in _SCALARS}
         if self.callbacks.callbacks:
-            self.callbacks.on_train_batch_end(step - 1, self._last)
+            self.callbacks.on_train_batch_end(step - 1, self._last_scalars)
         if self.callbacks.model.stop_training:
             message = "a callback has set stop_training, which does not end a run: bind "
             message += "TrainingSchedule.patience or TrainingSchedule.steps"
             logging.log_first_n(logging.WARNING, message, 1)
         if self.schedule.logs(step):
-            values = self._last | {
+            values = self._last_scalars | {
                 "perplexity": _perplexity(float(result.nll)),
                 "real_tokens_per_second": self._show(step, result),
                 "padding_share": 1.0 - tokens / capacity,
@@ -179,7 +179,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
         self.callbacks.on_test_begin()
         self.callbacks.on_test_end(values)
-        logs = self._last | {f"val_{name}": value for name, value in values.items()}
+        logs = self._last_scalars | {f"val_{name}": value for name, value in values.items()}
         self.callbacks.on_epoch_end(step - 1, logs)
         self._scalars("dev", values | {"perplexity": perplexity}, step)
         self.text("dev/translations", scores.samples, step)

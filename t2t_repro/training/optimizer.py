@@ -19,7 +19,8 @@ class SummedUpdate:
     `clipvalue` or `global_clipnorm`. Weight decay is the optimizer's own.
 
     Args:
-        optimizer: any Keras optimizer, built for the variables in the current strategy's scope.
+        optimizer: any Keras optimizer, built for the variables in the current strategy's scope; its
+            own sum over replicas is switched off.
         variables: the variables to update.
         average: follows every update.
     """

@@ -39,7 +39,7 @@ class Callback(Protocol):
     """A `keras.callbacks.Callback`."""
 
     def set_model(self, model: Any) -> None:
-        """Gives it the model, before training."""
+        """Gives the callback the model, before training."""
 
 
 @configurable("TransformerSchedule")

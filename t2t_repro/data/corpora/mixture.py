@@ -154,7 +154,7 @@ class Altered:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those of the other corpus."""
+        """The names of the other corpus's splits."""
         return self.corpus.splits
 
     def prepare(self, download_dir: Path) -> None:
@@ -174,7 +174,7 @@ class Reversed(Altered):
     """
 
     def describe(self) -> dict[str, Any]:
-        """Returns the description of the other corpus."""
+        """Returns a description that contains the other corpus's."""
         return {"corpus": "Reversed", "of": self.corpus.describe()}
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:

@@ -157,7 +157,10 @@ def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
-    """Returns the tables in our order, by our names of weights; tied ones once."""
+    """Returns the tables in our order, by our names of weights; tied ones once.
+
+    If the model needs a bias of the logits that the file lacks, `file` gets one of zeros.
+    """
 
     def ordered(table: Array, ids: Ids, fill: float = 0.0) -> Array:
         added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)

@@ -172,7 +172,7 @@ class HuggingFaceModel:
         settings: dict[str, Any] = {
             **_SPECIAL_IDS,
             "bad_words_ids": [[token] for token in sorted({PAD_ID, *translator.forbidden})],
-            # With the start symbol.
+            # The start symbol counts, too.
             "max_length": self._positions,
             "num_beams": 1,
         }
@@ -246,7 +246,7 @@ def _depths(model: Transformer) -> dict[str, int]:
 
 
 def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
-    """Returns the axis of their weight that runs over d_model, and the power of s it is ours by."""
+    """Returns the axis of their weight over d_model, if any, and p with theirs = s^p times ours."""
     if weight.part == "norm":
         is_last = weight.sublayer == "feed_forward" and weight.layer == depth - 1
         return 0, int(not is_last)

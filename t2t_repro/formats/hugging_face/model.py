@@ -209,12 +209,12 @@ def read_config(directory: Path) -> Config:
 
 
 def _single(ids: Any) -> Any:
-    """Returns the id of a list of one."""
+    """Returns the only item of a list of one, and any other value as it is."""
     return ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
 
 
 def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
-    """Returns the ids that no translation has; phrases, and EOS, cannot be forbidden."""
+    """Returns the ids that no translation has; notes phrases and EOS as `generation.ignored`."""
     words = list(map(_single, generation.value("bad_words_ids", [])))
     single = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
     if others := [word for word in words if word not in single]:
@@ -274,7 +274,7 @@ def read_weights(directory: Path) -> WeightsFile:
 
 
 def _read_shards(index: Path) -> dict[str, NDArray]:
-    """Reads the files beside it that an index names."""
+    """Reads the files that an index names, from the folder of the index."""
     names = {*dict(read_json(index)["weight_map"]).values()}
     files = [index.with_name(Path(name).name) for name in sorted(names)]
     shards = (imported.read_file(file, load_file) for file in files)
