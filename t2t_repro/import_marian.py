@@ -4,8 +4,8 @@ r"""Makes a model directory of a Marian model: of Marian's own files, or in Hugg
     python -m t2t_repro.import_marian --model=opus-2020-02-26.zip --model_dir=runs/ende/model
 
 --model is one of these:
-- a directory or decoder.yml with model.npz and its vocabularies, as Marian or OPUS-MT wrote them;
-  or the .npz file itself, with --vocab if there is no decoder.yml beside it;
+- a directory or decoder.yml with model.npz (a student's: model.bin) and its vocabularies, as Marian
+  or OPUS-MT wrote them; or the .npz or .bin itself, with --vocab if no decoder.yml is beside it;
 - a directory that `MarianMTModel.save_pretrained` and its tokenizer's wrote;
 - an archive (.zip, .tar.gz) of such a directory;
 - the name of a model on the hub, which is downloaded: pip install -e '.[hub]'.

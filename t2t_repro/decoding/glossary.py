@@ -78,7 +78,7 @@ class Glossary:
             sizes = [len(key.split()), *map(len, usable)]
             # The forms in a state are as long as the longest. All unknown words are one subword.
             if UNK_ID in ids or not usable or not 0 < min(sizes) <= max(sizes) <= 20:
-                expected = "expected source<TAB>target, 1 to 20 subwords that the model knows"
+                expected = "expected source<TAB>target, at most 20 words and 20 known subwords"
                 raise UserError(f"{file}: {source!r}, {target!r}; {expected}.")
             forms[key] = forms.get(key, set()) | usable
         self._bonus, self._longest = bonus, max(len(key.split()) for key in forms)

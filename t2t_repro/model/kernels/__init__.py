@@ -9,7 +9,7 @@ formulas run instead of the kernels: the same program, slower.
     blocked_attention     attention under a window's mask   restricted_attention.py      n / r
     cross_entropy         the label-smoothed loss           loss.py                      1.26
     decoding: extensions  log_softmax, tf.math.top_k        decoding/beam_search.py      1.52
-    decoding: rows        a copy of the cache               cache.py                     1.05
+    decoding: rows        a copy of the cache               cache.py                     1.36
     dropout_bits          32 random bits per element        dropout.py                   1.06
     gradients: bias       tf.nn.bias_add                    dense.py                     ‡
     gradients: look_up    a gradient made of slices         embedding.py, also positions 1.01
@@ -20,7 +20,7 @@ formulas run instead of the kernels: the same program, slower.
     recurrence            one step after the other          ssru.py                      6.5 §
 
 The gain is the speed of training or decoding with all kernels, divided by that without this one, on
-two CPU cores, at its largest (benchmarks/kernels.py; EXPERIMENTS.md has all figures).
+two CPU cores, at its largest (benchmarks/kernels.py; EXPERIMENTS.md has some figures).
 *: memory for the activations of long sentences. †: on a GPU only, see `gpu`.
 ‡: not faster, but the right gradient for bfloat16 on a CPU. §: of training with the SSRU, tiny.
 """
