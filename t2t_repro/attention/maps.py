@@ -115,10 +115,8 @@ def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordM
     (ids,) = subwords.encode([sentence.strip()])
     limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
     if len(ids) > limit:
-        raise UserError(
-            f"the {name} has {len(ids)} subwords, EOS included, expected at most {limit}: "
-            "give a shorter one."
-        )
+        fix = f"expected at most {limit}: give a shorter one"
+        raise UserError(f"the {name} has {len(ids)} subwords, EOS included, {fix}.")
     return ids
 
 

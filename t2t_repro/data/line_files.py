@@ -54,17 +54,13 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
                 if not line.endswith(b"\n") and b"\r" in line[:-1]:
-                    raise UserError(
-                        f"{name} ends its lines with CR alone, as old Macs did, expected LF: "
-                        "convert it (tr '\\r' '\\n' < OLD > NEW)."
-                    )
+                    fix = "expected LF: convert it (tr '\\r' '\\n' < OLD > NEW)"
+                    raise UserError(f"{name} ends its lines with CR alone, as old Macs did, {fix}.")
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{name}, line {number}: byte 0x{line[error.start]:02x} at position "
-                    f"{error.start} is not valid UTF-8; convert the file to UTF-8 (e.g. with iconv)"
-                ) from error
+                bad = f"byte 0x{line[error.start]:02x} at position {error.start} is not valid UTF-8"
+                raise UserError(f"{name}, line {number}: {bad}; convert it (iconv).") from error
 
 
 @contextmanager

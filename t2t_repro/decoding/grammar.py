@@ -96,10 +96,8 @@ class TreeGrammar:
         # [vocab]: the id that closes the bracket that an id opens; PAD for an id that opens none.
         closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
         if {*closing} == {PAD_ID} or not isinstance(source, SentencePieceModel):
-            raise UserError(
-                "TreeGrammar needs SentencePiece subwords with symbols such as NP and /NP: it is "
-                "for models of treebanks; bind Translator.grammar = None."
-            )
+            fix = "it is for models of treebanks; bind Translator.grammar = None"
+            raise UserError(f"TreeGrammar needs symbols of SentencePiece (NP, /NP): {fix}.")
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), self._closing[self._closing != PAD_ID])
         # A slash alone is a tag; before a label it closes a bracket.

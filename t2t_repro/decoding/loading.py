@@ -102,10 +102,8 @@ def load(
     subwords = first.subwords()
     for directory, _ in others:
         if directory.subwords().contents() != subwords.contents():
-            raise UserError(
-                f"{directory.path} was trained with other subwords than {first.path}, expected the "
-                "same: an ensemble is of models that were trained on the same prepared data."
-            )
+            fix = "expected the same: an ensemble's models are trained on the same prepared data"
+            raise UserError(f"{directory.path} has other subwords than {first.path}, {fix}.")
     models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
     path = first.shortlist_npz
     shortlist = ShortlistFile.read(path) if path.exists() else None

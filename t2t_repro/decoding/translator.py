@@ -144,10 +144,8 @@ class Translator:
             UserError: the translator has several models.
         """
         if len(self.models) > 1:
-            raise UserError(
-                f"the translator has an ensemble of {len(self.models)} models, expected one model: "
-                "only translate and evaluate take several."
-            )
+            fix = "expected one: only translate and evaluate take several"
+            raise UserError(f"the translator has an ensemble of {len(self.models)} models, {fix}.")
         return self.models[0]
 
     def translate(

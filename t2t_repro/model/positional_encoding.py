@@ -76,10 +76,8 @@ class PositionalEncoding(SameShape):
     ) -> None:
         super().__init__(**kwargs)
         if kind == "learned" and not max_length:
-            raise UserError(
-                f"max_length is {max_length!r}, expected the number of positions to learn: "
-                "give max_length with kind='learned'."
-            )
+            fix = "expected the number of positions to learn, with kind='learned'"
+            raise UserError(f"max_length is {max_length!r}, {fix}.")
         self.kind = kind
         self.max_length = max_length
         self.first = first
@@ -104,10 +102,8 @@ class PositionalEncoding(SameShape):
         length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
         known = tf.get_static_value(length)
         if self.kind == "learned" and known is not None and known > self.max_length:
-            raise ValueError(
-                f"x has {known} positions, expected at most max_length={self.max_length}: "
-                "shorten the sentences or learn more positions."
-            )
+            fix = f"max_length={self.max_length}: shorten the sentences or learn more positions"
+            raise ValueError(f"x has {known} positions, expected at most {fix}.")
         if isinstance(x, Packed) and self.kind == "learned":
             encodings = self.encode(x.layout.positions)
         else:

@@ -57,10 +57,8 @@ class ModelDirectory:
         self.path = path = Path(path)
         if {*str(path)} & {*"*?[]\\"}:
             # Checkpoints could be written there, but not read again.
-            raise UserError(
-                f"the model directory is {str(path)!r}, and TensorFlow takes *, ?, [, ] and \\ "
-                "for a pattern of names: rename it."
-            )
+            fix = "TensorFlow takes *, ?, [, ] and \\ for a pattern of names: rename it"
+            raise UserError(f"the model directory is {str(path)!r}, and {fix}.")
         self.model_json = path / "model.json"
         self.config_gin = path / "config.gin"
         self.operative_config_gin = path / "operative_config.gin"
@@ -109,9 +107,9 @@ class ModelDirectory:
         checksum = opened.checksum()
         versions = read_json(self.versions_json) if self.versions_json.is_file() else {}
         if versions.get(_SUBWORDS_HASH, checksum) != checksum:
+            fix = f"put back the run's {' and '.join(opened.files())}, or give another --model_dir"
             raise UserError(
-                f"{self.path} has other subwords than the model was trained with: put back the "
-                f"training run's {' and '.join(opened.files())}, or give another --model_dir."
+                f"{self.path} has other subwords than the model was trained with: {fix}."
             )
         return opened
 
@@ -222,10 +220,8 @@ class ModelDirectory:
             UserError: a file of the model is missing.
         """
         if not self.model_json.is_file():
-            raise UserError(
-                f"{self.path} is not a model directory: {self.model_json.name} is missing; "
-                f"{_advice(self.path)}."
-            )
+            fix = f"{self.model_json.name} is missing; {_advice(self.path)}"
+            raise UserError(f"{self.path} is not a model directory: {fix}.")
         check_subword_files(self.path)
 
 

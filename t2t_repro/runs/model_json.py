@@ -127,7 +127,5 @@ def not_a_transformer(path: Path, error: Exception) -> UserError:
     """
     config_gin = path.with_name("config.gin")
     hint = import_hint(read_gin(config_gin)) if config_gin.is_file() else ""
-    return UserError(
-        f"{path} does not describe a Transformer ({error}): put back the file that the training "
-        f"run wrote{hint}."
-    )
+    fix = f"put back the file that the training run wrote{hint}"
+    return UserError(f"{path} does not describe a Transformer ({error}): {fix}.")

@@ -120,10 +120,8 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
         for code in (others or [""]) if target == "*" else [target]:
             tag = tags.get(find_code(code, tags)) if tags else ""
             if not code or tag is None or source_tag is None:
-                raise UserError(
-                    f"--direction={text}: expected languages of the model's tags as targets "
-                    f"({', '.join(full.values()) or 'it has none'})."
-                )
+                known = ", ".join(full.values()) or "it has none"
+                raise UserError(f"--direction={text}: expected the model's languages ({known}).")
             yield Direction(source, code, f"{source_tag} {tag}".strip(), engine)
 
 

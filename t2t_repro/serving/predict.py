@@ -83,10 +83,8 @@ def read_request(
     counts = [len(column) for column in columns.values() if isinstance(column, list)]
     is_whole = columns.keys() == {*names} and len(counts) == len(names)
     if not is_whole or len({*counts}) > 1 or (in_rows and "inputs" in document):
-        raise UserError(
-            f"received {short(document)}, expected 'instances' or 'inputs' with lists of texts, of "
-            f"equal length, for {' and '.join(names)}"
-        )
+        fix = f"expected 'instances' or 'inputs', equally many texts for {' and '.join(names)}"
+        raise UserError(f"received {short(document)}, {fix}")
     for name, column in columns.items():
         texts(f"input {name}", column)
     if counts[0] > max_rows:

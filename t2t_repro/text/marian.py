@@ -236,8 +236,6 @@ class MarianSubwords(MarkedSubwords):
             UserError: the side has a vocabulary of words instead.
         """
         if not self.content.model:
-            raise UserError(
-                f"{self.model_path} has words, and no SentencePiece model, which this format "
-                "expects: give --format=saved_model."
-            )
+            fix = "and no SentencePiece model, as expected: give --format=saved_model"
+            raise UserError(f"{self.model_path} has words, {fix}.")
         return self.content.model

@@ -175,16 +175,12 @@ class SentencePieceModel(MarkedSubwords):
             self._pieces = model.id_to_piece(list(range(model.get_piece_size())))
             self.word_marks = WordMarks.of(self._pieces, marks_end(content))
         except (RuntimeError, OSError, ValueError, TypeError) as error:
-            raise UserError(
-                f"{self.model_path} is not a SentencePiece model ({reason_of(error)}); expected "
-                "the file that datagen writes: run datagen again."
-            ) from error
+            reason = f"{reason_of(error)}; expected the file that datagen writes: run it again"
+            raise UserError(f"{self.model_path} is not a SentencePiece model: {reason}.") from error
         special = model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()
         if special != (PAD_ID, EOS_ID, UNK_ID, -1):
-            raise UserError(
-                f"{self.model_path} has PAD, EOS, UNK and BOS at {special}, expected "
-                f"{PAD_ID, EOS_ID, UNK_ID, -1}: train the model with datagen."
-            )
+            fix = f"expected {PAD_ID, EOS_ID, UNK_ID, -1}: train the model with datagen"
+            raise UserError(f"{self.model_path} has PAD, EOS, UNK and BOS at {special}, {fix}.")
         self._word_ids = WordIds(self._ids_of_word)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

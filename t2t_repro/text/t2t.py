@@ -67,10 +67,8 @@ class T2TSubwords(NamedIds):
         self.longest = max(map(len, self.ids), default=0)
         start = tuple(self._pieces[:2])
         if start != RESERVED:
-            raise UserError(
-                f"{self.model_path} begins with {start}, expected {RESERVED}: give the vocabulary "
-                "of T2T's SubwordTextEncoder that t2t-datagen wrote (vocab.*.subwords)."
-            )
+            fix = "give the vocabulary that t2t-datagen wrote (vocab.*.subwords)"
+            raise UserError(f"{self.model_path} begins with {start}, expected {RESERVED}: {fix}.")
         self.characters = _ESCAPE_CHARACTERS.union(*self.ids)
         self._token_ids = WordIds(self._encode_token)
 
@@ -247,9 +245,7 @@ def _read(path: Path) -> list[str]:
         # Split at \n alone: other characters that end lines may be part of a subword.
         lines = read_at_most(path, MAX_FILE_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} cannot be read as a vocabulary ({reason_of(error)}); expected a file that "
-            "t2t-datagen wrote."
-        ) from error
+        reason = f"{reason_of(error)}; expected a file that t2t-datagen wrote"
+        raise UserError(f"{path} cannot be read as a vocabulary: {reason}.") from error
     # A subword may stand in quotation marks.
     return [re.sub(r"^(['\"])(?:(.*)\1)?$", r"\2", line.rstrip()) for line in lines]
