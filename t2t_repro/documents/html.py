@@ -27,7 +27,7 @@ _MARKUP = re.compile(rf"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
 _KEPT = re.compile("pre|code|kbd|samp|var|math|textarea|xmp")
 
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
-_NO = re.compile(r"""(?i)\s(?:translate\s*=\s*["']?no|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b""")
+_NO = r"""(?i)\s(?:translate\s*=\s*["']?(?:no|(yes))|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b"""
 
 # Where the first begins, the second ends without an end tag, which it may lack if it ends its like.
 _ENDS = re.compile(r"""(?x)li>li|d[dt]>d[dt]|r[pt]>r[pt]|opt\w+>opt\w+|t[dh]>t[dh]|tr>t[dhr]
@@ -47,8 +47,8 @@ def split_html(html: str) -> Iterator[Piece]:
     "<a <a <a".
 
     Elements of `_KEPT`, and those with translate="no" or class="notranslate", stay; if they lack an
-    end tag that they must have, to the end. So do the parts of an address, a placeholder or an
-    @name with tags in it.
+    end tag that they must have, to the end. What has translate="yes" in them does not. The parts of
+    an address, a placeholder or an @name with tags in it stay, too.
 
     Args:
         html: any text. Of a piece of text, entities are translated as characters, and line breaks
@@ -88,11 +88,11 @@ def _marked(html: str) -> str:
 
 def _elements(html: str) -> Iterator[tuple[str, str]]:
     """Yields texts and markup, and what a reader sees of each: the text, nothing or a blank."""
-    # The names of elements, from the first one that stays.
-    opened, end = list[str](), 0
+    # The names of elements, from the first one that stays, and whether each one does.
+    opened, stays, end = list[str](), [False], 0
     for match in _MARKUP.finditer(html):
         text = html[end : match.start()]
-        yield text, " " if opened else text
+        yield text, " " if stays[len(opened)] else text
         tag = (match["tag"] or "").lower()
         yield match[0], "" if _INLINE.fullmatch(tag) else " "
         end = match.end()
@@ -107,9 +107,12 @@ def _elements(html: str) -> Iterator[tuple[str, str]]:
         elif not match["end"]:
             while opened and _ENDS.fullmatch(f"{tag}>{opened[-1]}"):
                 opened.pop()
-            if opened or _KEPT.fullmatch(tag) or _NO.search(match[0]):
+            given = re.search(_NO, match[0])
+            does = bool(_KEPT.fullmatch(tag)) or (not given[1] if given else stays[len(opened)])
+            if opened or does:
                 opened.append(tag)
-    yield html[end:], " " if opened else html[end:]
+                stays[len(opened) :] = [does]
+    yield html[end:], " " if stays[len(opened)] else html[end:]
 
 
 def html_of(text: str, piece: str = "") -> str:
