@@ -11,7 +11,8 @@ from t2t_repro.documents.html import html_of, split_html
 from t2t_repro.errors import UserError
 
 # The lines of a cue without its number and times. One with a dash in front is another speaker's.
-_HEAD = r"\ufeff?[ \t]*\d+\s*\n.*-->|.*-->"
+_TIMES = r"[ \t]*-?\d[\d:., \t]*-->[ \t]*-?\d"
+_HEAD = rf"\ufeff?(?:[ \t]*\d+\s*\n)?{_TIMES}"
 _SPEAKER = r"[ \t]*(?:<[^>]*>|\{\\[^}]*\}|[\u200e\u200f\u202a-\u202e])*(?:[-‐-—]|>>)"
 _SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_SPEAKER}|{_HEAD}).*\S)*")
 
@@ -22,7 +23,7 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
     Raises:
         UserError: it has no times, ends lines with CR, or is WebVTT, whose styles are no text.
     """
-    if text.lstrip("\ufeff").startswith("WEBVTT") or not re.search(r"(?m)-->.*\n|\A\s*\Z", text):
+    if re.match("\ufeff?WEBVTT", text) or not re.search(rf"(?m)^{_HEAD}.*\n|\A\s*\Z", text):
         fix = "expected SubRip with LF: convert it (ffmpeg -i FILE NEW.srt)"
         raise UserError(f"{path} is WebVTT, has no times, or ends its lines with CR alone; {fix}.")
     for speech in _SPEECH.finditer(text):
