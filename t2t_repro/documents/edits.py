@@ -62,7 +62,9 @@ def read_text(path: Path) -> tuple[str, str]:
     if encoding.lower() in ("iso-8859-1", "latin1") and re.search(rb"[\x80-\x9f]", content):
         encoding = "cp1252"
     try:
-        return content.decode(encoding), encoding
+        if (text := content.decode(encoding)).encode(encoding, "replace") == content:
+            return text, encoding
+        raise UnicodeError(f"{encoding} would write other bytes")
     except (UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
         fix = "expected UTF-8, or the encoding that it names: convert it, or correct that name."

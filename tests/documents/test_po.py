@@ -79,10 +79,11 @@ def test_what_the_model_breaks_stays_empty_and_is_counted(tmp_path, source, mode
     assert fill_all(po.fill, text, tmp_path, translate=translate) == (new, 1)
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [(b'msgid "a"\nmsgstr "b\n', 1), (b'\nmsgid "a"\nmsgstr "b"\n<tmx>', 4), (b"\n# \xe9", 2)],
-)
+BAD = [(b'msgid "a"\nmsgstr "b\n', 1), (b'\nmsgid "a"\nmsgstr "b"\n<tmx>', 4), (b"\n# \xe9", 2)]
+BAD += [(HEADER.replace("UTF-8", name).encode(), 1) for name in ("idna", "punycode", "rot13")]
+
+
+@pytest.mark.parametrize(("content", "line"), BAD)
 def test_a_line_that_is_not_po_s_is_named(tmp_path, content, line):
     (tmp_path / "a.po").write_bytes(content)
     with pytest.raises(UserError, match=rf"a\.po, line {line}: "):
