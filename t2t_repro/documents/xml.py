@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser, iterparse
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from t2t_repro.data.line_files import opened
-from t2t_repro.documents.edits import Edit, Sides, Translate
+from t2t_repro.documents.edits import Edit, Sides, Translate, filled
 from t2t_repro.errors import UserError
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -30,6 +30,11 @@ _STAYS = re.compile(
 )
 _STATE = re.compile(
     r"""(?<!\s)\s++(?:state(?:-qualifier)?|subState)\s*=\s*(?:"([^"]*)"|'([^']*)')"""
+)
+# A sentence of a unit, with its number, which other marks lack.
+_SEGMENT = re.compile(
+    r"""(?sx)(?P<start><(?P<name>(?:[^\s/>:]+:)?mrk)\s[^>]*?\bmid\s*=\s*["'](?P<id>[^"']*)[^>]*?)
+    (?:/>|>(?P<inside>(?:(?!<(?P=name)\s[^>]*?\bmid\s*=).)*)</(?P=name)>)"""
 )
 _Ends = tuple[re.Match[str], re.Match[str]]
 """The first and last tag of an element: the same if it is empty."""
@@ -109,7 +114,8 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
             own = {_name(side): side for side in [element, *element]}
             states = [element.get("approved", ""), *(x.get("state", "") for x in own.values())]
             texts = ["".join(own[x].itertext()) if x in own else "" for x in ("source", "target")]
-            is_unsure = texts[1].strip() and any(map(_UNSURE.match, states))
+            empty = (x.get("mid") and not any(x.itertext()) for x in own.get("target", ()))
+            is_unsure = texts[1].strip() and any([*map(_UNSURE.match, states), *empty])
             yield "fuzzy" if is_unsure else [*zip(languages, texts, strict=False)]
         if name in _UNITS and parents:
             del parents[-1][:]
@@ -135,20 +141,20 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         attributes = target[0][0].strip("</>").removeprefix(name) if target else ""
         states = map("".join, _STATE.findall(unit[0] + attributes))
         is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
-        if not _text(source) or (_text(old) and not (is_new and old == source)):
+        is_old = bool(_text(old)) and not (is_new and old == source)
+        inner = _segmented(segments, old, translate)
+        if not _text(source) or (is_old and inner is None):
             continue
-        if not (inner := _translated(segments or source, translate)):
+        if not (inner := _translated(segments or source, translate) if inner is None else inner):
             yield []
             continue
         is_segment = unit["kind"] == "segment"
         state = "" if is_segment else ' state="needs-review-translation"'
         new = f"<{name}{_STATE.sub('', attributes).rstrip()}{state}>{inner}</{name}>"
-        if target:
-            edits = [(target[0].start(), target[1].end(), new)]
-        else:
-            after = (parts.get("seg-source") or parts["source"])[1].end()
-            rest = text[unit.end() : after]
-            edits = [(after, after, rest.removesuffix(rest.lstrip()) + new)]
+        after = (parts.get("seg-source") or parts["source"])[1].end()
+        rest = text[unit.end() : after]
+        new = new if target else rest.removesuffix(rest.lstrip()) + new
+        edits = [(target[0].start(), target[1].end(), new) if target else (after, after, new)]
         if is_segment:
             marked = f'{_STATE.sub("", unit[0][:-1])} state="initial" subState="t2t:needs-review"'
             edits.append((unit.start(), unit.end() - 1, marked))
@@ -187,6 +193,23 @@ def _inside(text: str, *ends: re.Match[str]) -> str:
 def _text(inside: str) -> str:
     """Returns the text of the inside of an element."""
     return unescape(_TAG.sub("", inside)).strip()
+
+
+def _segmented(source: str, target: str, translate: Translate) -> str | None:
+    """Translates the sentences of a source that are empty in its target.
+
+    Returns:
+        the target's new inside; "" if a translation is broken, None if no sentence is empty.
+    """
+    if not _SEGMENT.search(target):
+        target = "" if _text(target) else _SEGMENT.sub(r"\g<start>/>", source)
+    sources, edits = {one["id"]: one["inside"] or "" for one in _SEGMENT.finditer(source)}, []
+    for one in _SEGMENT.finditer(target):
+        if _text(text := sources.get(one["id"], "")) and not _text(one["inside"] or ""):
+            new = _translated(text, translate)
+            edits.append((*one.span(), f"{one['start']}>{new}</{one['name']}>" if new else ""))
+    is_whole = all(new for *_, new in edits)
+    return None if not edits else filled(target, edits) if is_whole else ""
 
 
 def _translated(source: str, translate: Translate) -> str:

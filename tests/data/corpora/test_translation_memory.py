@@ -54,6 +54,7 @@ XLIFF = """<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-lan
 <alt-trans><target>x</target></alt-trans></trans-unit>
 <trans-unit><source>a</source><target state="needs-review-translation">b</target></trans-unit>
 <trans-unit approved="no"><source>a</source><target>b</target></trans-unit>
+<trans-unit><source>a b</source><target><mrk mid="0">a</mrk><mrk mid="1"/></target></trans-unit>
 <trans-unit><target/><source>a</source></trans-unit><trans-unit><source>a</source></trans-unit>
 </group></body></file></xliff>"""
 XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="{}">
@@ -82,7 +83,7 @@ XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" t
             [("The tree", "Der Baum & das Haus"), ("Colour", "Farbe")],
             "1 in other languages, 1 empty",
         ),
-        ("a.xlf", XLIFF, [("One tree", "Ein Baum")], "2 fuzzy, 2 empty"),
+        ("a.xlf", XLIFF, [("One tree", "Ein Baum")], "3 fuzzy, 2 empty"),
         ("a.xliff", XLIFF_2.format("de-AT"), [("One tree", "Ein Baum")], "1 fuzzy"),
     ],
 )
