@@ -26,13 +26,13 @@ from t2t_repro.documents import po, xml
 from t2t_repro.documents.edits import filled, read_text, sound_text, without_key
 from t2t_repro.documents.running_text import fill_html, fill_subtitles
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_whole
 from t2t_repro.progress import Report
 
 FLAGS = flags.FLAGS
 
-_FILLS = dict.fromkeys((".po", ".pot"), po.fill) | dict.fromkeys((".xlf", ".xliff"), xml.fill)
-_FILLS |= {".srt": fill_subtitles, ".html": fill_html, ".htm": fill_html}
+_FILLS = dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), xml.fill)
+_FILLS |= {".po": po.fill, ".pot": po.fill, ".srt": fill_subtitles}
+_FILLS |= {".html": fill_html, ".htm": fill_html}
 _USED = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language", "tag"]
 _UNITS = 128
 """Texts of a file in a block; a kill loses one block."""
@@ -93,7 +93,7 @@ def _translate_file(path: Path) -> None:
     def write(translations: Iterable[str], output: str | None) -> None:
         edits = [*fill(path, content, dict(zip(lines, translations, strict=True)).__getitem__)]
         new = filled(content, chain(*edits)).encode(encoding, "xmlcharrefreplace")
-        write_whole(Path(FLAGS.output), new)
+        text_lines.write_content([new], output)
         left = edits.count([])
         logging.info(f"{output}: {units - left} filled, {left} left: the model broke them")
 

@@ -79,15 +79,19 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
         path: of the file, compressed if its name ends as in `COMPRESSED`; None or "-" for standard
             output.
     """
+    write_content((line.encode() + b"\n" for line in lines), path)
+
+
+def write_content(parts: Iterable[bytes], path: str | None) -> None:
+    """Writes the parts of a text as `write_output` writes lines."""
     if not (file_name := file_path(path)):
         with naming("standard output"):
-            sys.stdout.buffer.writelines(line.encode() + b"\n" for line in lines)
+            sys.stdout.buffer.writelines(parts)
             sys.stdout.flush()
         return
-    with whole_file(Path(file_name)) as aside:
-        opened = COMPRESSED.get(aside.suffix.lower(), open)
-        with opened(aside, "wt", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
+    opened = COMPRESSED.get(Path(file_name).suffix.lower(), open)
+    with whole_file(Path(file_name)) as aside, opened(aside, "wb") as file:
+        file.writelines(parts)
 
 
 def check_output(flag: str = "output") -> None:

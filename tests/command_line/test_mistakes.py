@@ -33,6 +33,7 @@ EARLY = {
         [MODEL, "--file=a.po", "--scores", "--n_best=2", "--input=one"],
         "--input, --n_best, --scores and --file",
     ),
+    "other xliff": ("translate", [MODEL, "--file=a.SDLXLIFF", "--output=x"], "cannot read a.SDL"),
     "no translation": ("parse", [MODEL, "--glossary=one"], "glossary"),
     "useless flag": ("translate", [MODEL, "--alignments=x"], "--alignments"),
     "no parameter": ("translate", [MODEL, "--gin_param=BeamSearch.beams = 1"], "beam_size"),
