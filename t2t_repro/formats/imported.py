@@ -492,8 +492,8 @@ class ImportedModel(NamedTuple):
 
 def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
     """Returns gin bindings of settings by gin's names; `origin` says where the values are from."""
-    bindings = (f"{name} = {value}\n" for name, value in settings.items())
-    return "".join([f"# Imported from {origin}:\n", *bindings])
+    bindings = "".join(f"{name} = {value}\n" for name, value in settings.items())
+    return f"# Imported from {origin}:\n{bindings}"
 
 
 def write_model_directory(

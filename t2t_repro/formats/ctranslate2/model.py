@@ -140,10 +140,15 @@ def _read_side(
 
 
 def _read_tokens(path: Path) -> list[str]:
-    """Reads the token of every id."""
+    """Reads the token of every id, of lines, or of a list or a map to ids in JSON."""
     text = read_at_most(path, MAX_FILE_BYTES).decode()
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    return [*map(str, json.loads(text) if path.suffix == ".json" else lines)]
+    tokens = json.loads(text) if path.suffix == ".json" else lines
+    if isinstance(tokens, dict):
+        if sorted(tokens.values()) != [*range(len(tokens))]:
+            raise ValueError("its ids are not 0, 1, 2 and so on")
+        tokens = sorted(tokens, key=tokens.__getitem__)
+    return [*map(str, tokens)]
 
 
 def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:

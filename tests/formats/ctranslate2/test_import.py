@@ -133,12 +133,14 @@ def test_text_is_split_by_the_sentencepiece_model_beside(tmp_path):
     assert ours.target.decode(ids) == "w b  ⁇ "
 
 
-def test_lines_are_a_vocabulary_and_a_layer_aligns(tmp_path):
+def test_lines_and_a_map_are_a_vocabulary_and_a_layer_aligns(tmp_path):
     write(tmp_path, "OPUS-MT", spec={"num_layers": 2, "alignment_layer": 0, "pre_norm": False})
     path = tmp_path / "shared_vocabulary.json"
     before = read_ctranslate2(tmp_path).text.source.file.pieces
-    lines = [f"{token}\r\n" for token in json.loads(path.read_text())]
-    path.with_suffix(".txt").write_bytes("".join(lines).encode())
+    tokens = json.loads(path.read_text())
+    path.write_text(json.dumps({token: tokens.index(token) for token in sorted(tokens)}))
+    assert read_ctranslate2(tmp_path).text.source.file.pieces == before
+    path.with_suffix(".txt").write_bytes("".join(f"{token}\r\n" for token in tokens).encode())
     path.unlink()
     after = read_ctranslate2(tmp_path)
     assert after.text.source.file.pieces == before
@@ -173,6 +175,7 @@ BAD = {
     "splits one side": lambda f: (f / "source.spm").write_bytes(train(["a b"], 9)),
     "tokens without end": lambda f: (f / "shared_vocabulary.json").write_text("[" * 10**5),
     "too few tokens": lambda f: (f / "shared_vocabulary.json").write_text('["<unk>", "</s>"]'),
+    "ids with a gap": lambda f: (f / "shared_vocabulary.json").write_text('{"a": 0, "b": 2}'),
     "not a number": lambda f: write(f, "OPUS-MT", scale=float("nan")),
     "BPE": lambda f: (f / "bpe.model").write_text("#version: 0.2"),
 }  # fmt: skip

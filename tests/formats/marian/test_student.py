@@ -140,12 +140,15 @@ def test_files_may_be_compressed_one_by_one_and_have_no_config(exported, tmp_pat
 
 
 def test_files_of_a_pair_belong_together_in_a_folder_of_several(exported, tmp_path):
-    for path in exported.glob("*[!l]"):
+    for path in exported.iterdir():
         shutil.copy(path, tmp_path / path.name.replace(".", ".enpt.", 1))
         (tmp_path / path.name.replace(".", ".aabb.", 1)).write_bytes(b"another pair's")
+    config = tmp_path / "config.enpt.yml"
+    config.write_text(re.sub(r"(\w+)(\..*(?:bin|spm))", r"\1.enpt\2", config.read_text()))
     (found,), (plain,) = map(read_marian, (tmp_path / "model.enpt.bin", exported))
     assert_same_weights(found.model, plain.model)
     np.testing.assert_equal(found.shortlist, plain.shortlist)
+    assert found.decoding.replace(".enpt", "") == plain.decoding
 
 
 def test_inputs_are_rounded_by_texts_alone(imported, tmp_path):
