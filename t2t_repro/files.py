@@ -43,7 +43,7 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    os.makedirs(os.path.realpath(path.parent), exist_ok=True)
     with whole_file(path) as aside:
         aside.write_bytes(content)
 
@@ -111,6 +111,8 @@ def whole_directory(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the directory cannot be written, or `path` is not empty.
     """
+    # A link's directory is that which it names.
+    path = Path(os.path.realpath(path))
     aside = _aside(path)
     shutil.rmtree(aside, ignore_errors=True)
     try:
@@ -140,7 +142,7 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
     """
     from filelock import FileLock  # Takes a tenth of a second to import.
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    os.makedirs(os.path.realpath(path.parent), exist_ok=True)
     # Other users of a shared directory may lock it too, after its holder has ended.
     with FileLock(path, seconds, mode=0o666):
         path.write_text(f"process {os.getpid()} on {socket.gethostname()}")

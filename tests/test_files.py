@@ -68,10 +68,11 @@ def test_an_error_of_the_disk_names_what_is_written(tmp_path, write, error, name
 @pytest.mark.parametrize("old", [True, False])
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, old):
     path = tmp_path / "folder" / "table.png"
+    path.parent.symlink_to(tmp_path / "elsewhere")
     if old:
         write_whole(path, b"old")
     else:
-        path.parent.mkdir()
+        (tmp_path / "elsewhere").mkdir()
 
     def write_half():
         with whole_file(path) as aside:
@@ -86,8 +87,12 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, old):
     assert [file.read_bytes() for file in path.parent.iterdir()] == [b"new"]
 
 
-def test_a_directory_appears_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "folder" / "new"
+@pytest.mark.parametrize("target", [None, "missing", "empty"])
+def test_a_directory_appears_whole_or_not_at_all(tmp_path, target):
+    path = tmp_path / "new"
+    (tmp_path / "empty").mkdir()
+    if target:
+        path.symlink_to(target)
 
     def write(stop):
         with whole_directory(path) as aside:
@@ -98,7 +103,7 @@ def test_a_directory_appears_whole_or_not_at_all(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         write(ZeroDivisionError)
-    assert not list(path.parent.iterdir())
+    assert not [*path.glob("*"), *tmp_path.rglob(".*")]
     write(None)
     assert list(path.iterdir()) == [path / "file"]
     with pytest.raises(OSError, match="not empty"):
