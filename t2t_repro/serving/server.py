@@ -137,10 +137,10 @@ class Server:
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Answers a request, to pages of allowed sites too, and writes a line in the log."""
-        began, status = time.monotonic(), 0
+        began, status = time.monotonic(), "no answer"
         try:
             response = await self._answer(request, handler)
-            status, origin = response.status, request.headers.get("Origin", "")
+            status, origin = str(response.status), request.headers.get("Origin", "")
             if {"*", origin, f"{origin}/"} & {*self._options.allowed_origin}:
                 response.headers["Access-Control-Allow-Origin"] = origin or "*"
                 response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"
@@ -150,7 +150,7 @@ class Server:
             # Not the query, which may hold the text and the key.
             path = re.sub("(?i)%3f.*", "", printable(request.rel_url.raw_path))[:80]
             took = f"{(time.monotonic() - began) * 1000:.0f} ms{request.get(_SIZE, '')}"
-            logging.info("%s %s %s, %s", request.method[:20], path, status or "no answer", took)
+            logging.info("%s %s %s, %s", request.method[:20], path, status, took)
 
     async def _answer(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Calls the handler, and answers errors in JSON.

@@ -164,8 +164,7 @@ class MarianTextOps(SentencePieceTextOps):
         texts = visible(texts)
         if self._languages:
             first, second, rest = (
-                tf.strings.regex_replace(texts, self._code, rf"\{group}", replace_global=False)
-                for group in (1, 2, 3)
+                tf.strings.regex_replace(texts, self._code, rf"\{group}") for group in (1, 2, 3)
             )
             has_one, has_both = first != "", second != ""
             source = tf.where(has_both, first, self._languages[0])

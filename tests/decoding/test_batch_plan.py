@@ -74,13 +74,13 @@ def test_an_operation_has_one_core_where_there_is_no_gpu(has_gpu, cores, monkeyp
     assert received == cores
 
 
-def test_a_sentence_has_bounded_memory(with_memory):
-    planner = BatchPlanner(8192, 1, 4, lambda length: 1000 * length)
-    with_memory(9000)
-    assert [list(batch) for batch in planner.plan([9])[0]] == [[0]]
-    with_memory(8999)
-    with pytest.raises(UserError, match="9 subwords"):
-        planner.plan([9])
+@pytest.mark.parametrize(("memory", "most"), [(9000, 9000), (2**40, 2**34)])
+def test_a_sentence_has_bounded_memory(with_memory, memory, most):
+    with_memory(memory)
+    planner = BatchPlanner(8192, 1, 4, lambda length: length)
+    assert [list(batch) for batch in planner.plan([most])[0]] == [[0]]
+    with pytest.raises(UserError, match=f"{most + 1} subwords"):
+        planner.plan([most + 1])
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -1,6 +1,7 @@
 """Workers and their devices: who takes part, and what they agree on, in two processes."""
 
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.model.settings import LayerConfig
+from t2t_repro.training.signals import SIGNALS
 from t2t_repro.training.workers import find_workers, own_replicas
 from tests.commands import said_by
 from tests.training.two_processes import run_workers
@@ -110,7 +112,9 @@ def agree(folder, index):
     LayerConfig()
     workers = find_workers()
     seen: dict[str, Any] = {"index": workers.index}
+    handlers = [*map(signal.getsignal, SIGNALS)]
     with workers.connected():
+        assert [*map(signal.getsignal, SIGNALS)] == handlers
         seen["gathered"] = workers.gather(["Übersetzung"] * 100_000 if index else ["ä"])
         with workers.chief_first():
             began = time.monotonic()

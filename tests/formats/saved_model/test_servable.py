@@ -209,6 +209,9 @@ def test_int8_gives_what_the_translator_gives_with_the_rounded_weights(make_tran
     stored = StoredWeights(model, "int8")
     matrices = [part for part in stored.variables if part.shape.rank == 2 and 1 not in part.shape]
     assert {part.dtype for part in matrices} == {tf.int8}
+    # A scale for every output.
+    scales = {(model.vocab_size, 1), (1, model.config.d_ff)}
+    assert scales <= {tuple(part.shape) for part in stored.variables}
     rounded = stored.read()
     for weight, value in zip(model.trainable_variables, rounded, strict=True):
         weight.assign(value)

@@ -77,8 +77,10 @@ def test_its_steps_are_those_of_kerass_adam(rate, has_gpu, monkeypatch):
 
 
 @pytest.mark.parametrize("has_gpu", [False, True])
-def test_xla_fuses_on_a_gpu_alone(has_gpu, monkeypatch):
+def test_a_barrier_stands_where_xla_compiles_for_a_gpu(has_gpu, monkeypatch):
     monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
-    assert not gpu.fuses()
-    with gpu.compiled(True):
-        assert gpu.fuses() == has_gpu
+    with tf.Graph().as_default():
+        x = tf.constant(1.0)
+        assert gpu.optimization_barrier(x)[0] is x
+        with gpu.compiled(True):
+            assert (gpu.optimization_barrier(x)[0] is x) != has_gpu
