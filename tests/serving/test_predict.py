@@ -34,6 +34,7 @@ def test_answers_have_the_form_of_their_request():
     assert json.loads(write_answer(outputs, False)) == {"outputs": outputs}
     rows = [{"translation": "ä", "score": -1.5}, {"translation": "b", "score": 0.0}]
     assert json.loads(write_answer(outputs, True)) == {"predictions": rows}
+    assert '"ä"' in write_answer(outputs, True).decode()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from t2t_repro.errors import UserError
 from t2t_repro.text.characters import visible
 from t2t_repro.text.t2t import RESERVED, T2TSubwords, text_of, tokens_of
-from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID
 from tests.text.odd_text import any_text, hypothetical
 
 ESCAPES = list("\\_u;0123456789")
@@ -110,6 +110,11 @@ def test_decoding_reads_up_to_eos(subwords):
 )
 def test_decoding_what_no_text_encodes_to(subwords, subword_texts, text):
     assert subwords.decode([VOCABULARY.index(s) for s in subword_texts]) == text
+
+
+def test_a_subword_is_of_the_word_that_it_ends_in(subwords):
+    ids = [*map(VOCABULARY.index, ("qui", "ck_", "fox_")), EOS_ID, PAD_ID]
+    assert subwords.word_numbers("", ids) == [0, 0, 1, NO_WORD, NO_WORD]
 
 
 # Files
