@@ -154,6 +154,8 @@ def test_a_model_among_others():
 
 
 def test_export_after_fit(fitted, tmp_path):
+    # A signature may be given, by its place too.
+    fitted.model.export(tmp_path, "tf_saved_model", False, [[tf.TensorSpec([1, 2], "int32")] * 2])
     fitted.model.export(tmp_path / "m", verbose=False)
     loaded = tf.saved_model.load(str(tmp_path / "m"))
     expected = fitted.model.predict(PAIR, verbose=0)
