@@ -10,10 +10,11 @@ from t2t_repro.documents.edits import Edit, Translate
 from t2t_repro.documents.html import html_of, split_html
 from t2t_repro.errors import UserError
 
-# The lines of a cue without its number and times. One with a dash in front is another speaker's.
+# The lines of a cue without its number and times. One with a dash in front is another speaker's,
+# one with a note or a bracket a song's or a sound's.
 _TIMES = r"[ \t]*-?\d[\d:., \t]*-->[ \t]*-?\d"
 _HEAD = rf"\ufeff?(?:[ \t]*\d+\s*\n)?{_TIMES}"
-_SPEAKER = r"[ \t]*(?:<[^>]*>|\{\\[^}]*\}|[\u200e\u200f\u202a-\u202e])*(?:[-‐-—]|>>)"
+_SPEAKER = r"[ \t]*(?:<[^>]*>|\{\\[^}]*\}|[\u200e\u200f\u202a-\u202e])*(?:[-‐-—♪♫[]|>>)"
 _SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_SPEAKER}|{_HEAD}).*\S)*")
 
 

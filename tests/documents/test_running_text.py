@@ -20,8 +20,8 @@ def test_each_speaker_of_a_cue_is_translated_and_wrapped(tmp_path, newline):
         f"{cue}- A éöää.\n<i>- A éöää?</i>\n{{\\an8}}- A éöää\n>> A éöää\n"
         " 2 \n00:01:00,000 --> 00:02:00,000\n42\n\n"
     )
-    text += "1\n0 --> 1\n日本，\n語\n7\n1 --> 2\nA tree --> B\n"
-    expected += "1\n0 --> 1\n日本，語\n7\n1 --> 2\nA éöää --> B\n"
+    text += "1\n0 --> 1\n日本，\n語\n7\n1 --> 2\nA tree --> B\n[tree]\n"
+    expected += "1\n0 --> 1\n日本，語\n7\n1 --> 2\nA éöää --> B\n[éöää]\n"
     before, after = (one.replace("\n", newline) for one in (text, expected))
     assert fill_all(fill_subtitles, before, tmp_path) == (after, 0)
 
