@@ -24,9 +24,9 @@ _ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
 _TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|&\#(?:0*13|x0*[dD]);
     |<!(?:"[^"]*"|'[^']*'|[^>"'])*+>
     |<(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+)){_ATTRIBUTES}(?P<empty>/?)>""")
-# A translator's program may lock units: m:locked="true".
+# A translator's program may lock units: m:locked="true", mq:locked="locked".
 _STAYS = re.compile(
-    r"""\s(?:translate|mtype|\w+:locked)\s*=\s*["'](?:(yes)|no|protected|true)["']"""
+    r"""\s(?:translate|mtype|\w+:locked)\s*=\s*["'](?:(yes)|no|protected|true|locked)["']"""
 )
 _STATE = re.compile(
     r"""(?<!\s)\s++(?:state(?:-qualifier)?|subState)\s*=\s*(?:"([^"]*)"|'([^']*)')"""
@@ -141,9 +141,9 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         attributes = target[0][0].strip("</>").removeprefix(name) if target else ""
         states = map("".join, _STATE.findall(unit[0] + attributes))
         is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
-        is_old = bool(_text(old)) and not (is_new and old == source)
+        old = "" if is_new and old in (source, segments) else old
         inner = _segmented(segments, old, translate)
-        if not _text(source) or (is_old and inner is None):
+        if not _text(source) or (_text(old) and inner is None):
             continue
         if not (inner := _translated(segments or source, translate) if inner is None else inner):
             yield []

@@ -26,7 +26,11 @@ TARGETéöää &lt;b&gt;&amp;</target>»<alt-trans><target/></alt-trans></trans-
 TARGETé <mrk mtype="protected"><mrk/>t</mrk> <x id="&lt;a>"/></target>»</trans-unit><trans-unit>
 <source>t</source><target state="ne«w">t→eds-review-translation">é»</target></trans-unit>
 <trans-unit><source>B</source><target state="needs-review-translation">B</target></trans-unit>
-<trans-unit o:locked="true"><source>tree</source></trans-unit>
+<trans-unit o:locked="true"><source>tree</source></trans-unit><trans-unit
+o:locked="locked"><source>tree</source></trans-unit>
+<trans-unit><source>t</source><seg-source><mrk mid="0">t</mrk></seg-source>
+<target state="ne«w"><mrk mid="0">t→eds-review-translation"><mrk mid="0">é»</mrk></target>
+</trans-unit><trans-unit><source>t</source><target>B</target><alt-trans><target/></alt-trans></trans-unit>
 <trans-unit><source>tree&#13;
 tree&#xD;</source>«→TARGETéöää&#13;
 éöää&#xD;</target>»</trans-unit>"""
@@ -60,11 +64,6 @@ tree&#xD;</source>«→TARGETéöää&#13;
         ),
         (NEW, '<segment state="final"><source>tree</source><target>B</target></segment>'),
         (OLD, MANY.replace("→\n", "→").replace("TARGET", TARGET)),
-        (
-            OLD,
-            "<trans-unit><source>tree</source><target>B</target><alt-trans><source>t</source>"
-            "<target/></alt-trans></trans-unit>",
-        ),
         (OLD, "<trans-unit><source> </source><target/></trans-unit>"),
     ],
 )
