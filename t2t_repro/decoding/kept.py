@@ -31,8 +31,8 @@ _KINDS = (
     rf"(?<![\w&#/])(?:#[a-z\u00c0-\u1fff]{_LETTER}*)+",
     # Links of Markdown: [text](address); of i18n: @:key, @.lower:key, @:(key)
     r"\]\([^\s()]+\)|@(?:\.\w+)?:(?:[a-z_](?:[\w.-]*\w)?|\([\w.]+\))",
-    # Braces in braces: {{ name }}, ${name}, {0:.2f}, {count, plural, one {# page} other {pages}}
-    rf"(?:[%$#]|@:?)?{_BRACES}",
+    # {1>here<1}, a tag; braces in braces: {{ name }}, ${name}, {0:.2f}, {n, plural, one {#}}
+    rf"\{{\d+>|<\d+\}}|(?:[%$#]|@:?)?{_BRACES}",
     # %user.name%; Qt's %1; %1%; %s, %1$s, %(name)d, %-5.2lf, %dpx, %name, but not "100%ig"
     r"%%(?:\w+%%)?|(?<!\d)%[a-z_][\w.-]+%(?![\w%(<>])(?:\\[\w.-]*\w)*|%\d{1,2}(?:%|![a-z]+!)?(?![\w$]|\.\d)"
     r"|%(?!ig|-[a-z]{2})(?:\d{1,2}\$|\([\w. -]+\)|<\w+>)?[-+#0',]*+[\d*]*+(?:\.[\d*]++)?"

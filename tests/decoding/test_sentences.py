@@ -149,7 +149,7 @@ KEPT = [
         "docs/a.md &amp; <sup> #tag @:a.b @.lower:key @:(key) @:{key} $HOME$ %1% me@x:~/a$ a.Bar() "
         "``x`` ](a.md) \\n \\u2068 <?x?> 😀 → \u2068 ##a## [[a]] %%a%% %1!s! $HOME/bin "
         "git@x.org:a/b.git x.co.uk @@name@@ a.yaml a-b.tar.gz .git/x 10.0.0.1:80 @Müller "
-        ":a::b: [1] [x] mailto:me@x.org jö@ü.de #a#b %TEMP%\\a ⏰",
+        ":a::b: [1] [x] mailto:me@x.org jö@ü.de #a#b %TEMP%\\a ⏰ {1> <1}",
     ),
     "<%= a %>",
     "%(a b)s",
