@@ -75,12 +75,8 @@ def test_killed_runs_go_on_to_scored_models(tmp_path):
     translations.write_text("\n\n" + "bee ant\n" * 9)
     arguments = ["--teacher=runs/forward/model", "--source=more.source", "--runs=runs/student", dev]
     printed = kill_and_run_again("distill.sh", arguments, tmp_path, translations)
-    assert re.findall(r"(teacher|student), beam (\d): BLEU .* sentences/s", printed) == [
-        ("teacher", "4"),
-        ("teacher", "1"),
-        ("student", "4"),
-        ("student", "1"),
-    ]
+    shown = re.findall(r"(teacher|student), beam (\d): BLEU .* sentences/s", printed)
+    assert shown == [("teacher", "4"), ("teacher", "1"), ("student", "4"), ("student", "1")]
     assert len(translations.read_text().split("\n")) == 12
     sizes = json.loads((runs / "student" / "model" / "model.json").read_text())
     assert sizes["num_decoder_layers"] == 2

@@ -1,7 +1,5 @@
 """What a run reports at a terminal, to TensorBoard and to Keras callbacks, after a kill too."""
 
-import time
-
 import keras
 import pytest
 import tensorflow as tf
@@ -68,15 +66,6 @@ def test_the_first_line_comes_soon_however_long_an_update_takes(
     assert f"{seconds:.2g} s/update" in caplog.messages[0]
     assert len(caplog.messages) == len({shown, 50})
     assert ("updates" in capsys.readouterr().err) == at_terminal
-
-
-def test_a_run_that_starts_again_takes_the_place_of_the_one_before(tmp_path):
-    for text in ("a", "b"):
-        # TensorBoard reads files in the order of their names: the second, then a counter.
-        time.sleep(1)
-        with log_of(tmp_path) as log:
-            log.text("configuration", text, 0)
-    assert curve(tmp_path, "configuration") == [(0, b"b")]
 
 
 # Callbacks

@@ -109,16 +109,10 @@ def test_schedules_have_the_defaults_that_gin_files_have(configured, schedule):
     assert [*ours] == [*keras_s]
 
 
-@pytest.mark.parametrize(
-    "refused",
-    [
-        keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()),
-        keras.optimizers.SGD(gradient_accumulation_steps=4),
-        keras.optimizers.SGD(loss_scale_factor=1024.0),
-        keras.optimizers.SGD(use_ema=True),
-    ],
-)
-def test_an_optimizer_with_an_update_of_its_own_is_refused(refused):
+def test_an_optimizer_with_an_update_of_its_own_is_refused():
     """Its sums would be taken on every replica, or it would not update as often as it is called."""
-    with pytest.raises(UserError, match=f"{type(refused).__name__} has .*update_step"):
-        SummedUpdate(refused, [], None)  # type: ignore[arg-type]
+    new = keras.optimizers.SGD
+    own = [new(gradient_accumulation_steps=4), new(loss_scale_factor=9.0), new(use_ema=True)]
+    for refused in (*own, keras.optimizers.LossScaleOptimizer(new())):
+        with pytest.raises(UserError, match=f"{type(refused).__name__} has .*update_step"):
+            SummedUpdate(refused, [], None)  # type: ignore[arg-type]
