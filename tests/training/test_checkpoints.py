@@ -189,7 +189,7 @@ def test_killed_at_any_file_operation(tmp_path, monkeypatch, count):
     values[2] = state_of(run)
     with monkeypatch.context() as patch:
         calls = iter(range(1, 100))
-        for owner, name in ((os, "replace"), (Path, "unlink"), (Path, "mkdir"), (Path, "rmdir")):
+        for owner, name in ((os, "replace"), (Path, "unlink"), (os, "mkdir"), (Path, "rmdir")):
             inner = getattr(owner, name)
 
             def killing(*arguments, inner=inner, **options):
