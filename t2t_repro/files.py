@@ -43,9 +43,14 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    os.makedirs(os.path.realpath(path.parent), exist_ok=True)
+    _make_directory_of(path)
     with whole_file(path) as aside:
         aside.write_bytes(content)
+
+
+def _make_directory_of(path: Path) -> None:
+    # A link may name a directory that is missing; Path.mkdir would fail.
+    os.makedirs(os.path.realpath(path.parent), exist_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -142,7 +147,7 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
     """
     from filelock import FileLock  # Takes a tenth of a second to import.
 
-    os.makedirs(os.path.realpath(path.parent), exist_ok=True)
+    _make_directory_of(path)
     # Other users of a shared directory may lock it too, after its holder has ended.
     with FileLock(path, seconds, mode=0o666):
         path.write_text(f"process {os.getpid()} on {socket.gethostname()}")

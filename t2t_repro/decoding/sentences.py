@@ -151,7 +151,8 @@ def _divide(text: str, found: Translation) -> _Division:
     is_less = own > 1.5 * letters or len(_NUMBER.findall(text)) > len(_NUMBER.findall(found.text))
     is_doubtful = letters > 0 and (own > 250 or (own > 40 and is_less))
     codes = languages_in_front(text)
-    is_broken = kept(text.removeprefix(codes)) not in ([], kept(found.text))
+    parts_to_keep = kept(text.removeprefix(codes))
+    is_broken = bool(parts_to_keep) and parts_to_keep != kept(found.text)
     if (is_bad or is_doubtful) and (gaps := _gaps(text)):
         start, end = gaps[len(gaps) // 2].span()
         halves = (text[len(codes) : start], text[start:end]), (text[end:], "")

@@ -145,16 +145,20 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         inner = _segmented(segments, old, translate)
         if not _text(source) or (_text(old) and inner is None):
             continue
-        if not (inner := _translated(segments or source, translate) if inner is None else inner):
+        if inner is None:
+            inner = _translated(segments or source, translate)
+        if not inner:
             yield []
             continue
         is_segment = unit["kind"] == "segment"
         state = "" if is_segment else ' state="needs-review-translation"'
         new = f"<{name}{_STATE.sub('', attributes).rstrip()}{state}>{inner}</{name}>"
-        after = (parts.get("seg-source") or parts["source"])[1].end()
-        rest = text[unit.end() : after]
-        new = new if target else rest.removesuffix(rest.lstrip()) + new
-        edits = [(target[0].start(), target[1].end(), new) if target else (after, after, new)]
+        if target:
+            edits = [(target[0].start(), target[1].end(), new)]
+        else:
+            after = (parts.get("seg-source") or parts["source"])[1].end()
+            rest = text[unit.end() : after]
+            edits = [(after, after, rest.removesuffix(rest.lstrip()) + new)]
         if is_segment:
             marked = f'{_STATE.sub("", unit[0][:-1])} state="initial" subState="t2t:needs-review"'
             edits.append((unit.start(), unit.end() - 1, marked))
