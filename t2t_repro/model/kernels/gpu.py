@@ -1,4 +1,4 @@
-"""Programs for GPUs only, all compiled ahead for an H100 and counted (EXPERIMENTS.md, "Kernels").
+"""Programs for GPUs only, all compiled ahead for an H100 and counted.
 
 On a CPU a fast kernel makes few passes over memory. On a GPU XLA fuses passes; there it pays to
 start few kernels, each of which takes some microseconds, and to write little to memory:
