@@ -80,7 +80,8 @@ def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
     """
     lengths = x.shape[:-1].as_list()
     if lengths.count(None) > 1:
-        lengths = [tf.shape(x)[axis] if n is None else n for axis, n in enumerate(lengths)]
+        sizes = tf.unstack(tf.shape(x))[:-1]
+        lengths = [size if n is None else n for n, size in zip(lengths, sizes, strict=True)]
     return [-1 if n is None else n for n in lengths]
 
 

@@ -101,10 +101,11 @@ def test_translations_are_those_of_all_ids_with_the_others_masked(
     assert_same(narrow.translate(LINES, search.beam_size), expected)
     alone = [found for line in LINES for found in narrow.translate([line], search.beam_size)]
     assert_same(alone, expected)
-    without = replace(settings, search=search, shortlist=False)
-    assert translator.with_settings(without).translate(LINES) != narrow.translate(LINES)
     if has_glossary:
         assert ["lue river" in best.text for best, *_ in expected] == [True, False, False, False]
+    else:
+        without = replace(settings, search=search, shortlist=False)
+        assert translator.with_settings(without).translate(LINES) != narrow.translate(LINES)
 
 
 def test_samples_have_no_other_ids(translator, lists, subwords, model):

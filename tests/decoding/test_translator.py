@@ -40,6 +40,7 @@ def test_a_blank_line_is_translated_by_an_empty_one(translator):
     assert translator.translate(blank) == [[Translation("", 0.0)]] * len(blank)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_code_of_a_language_is_the_first_id_of_a_translation(make, model, subwords, tmp_path):
     codes, path = [">>x<<", ">>y<<"], tmp_path / "made.model"
     pieces = [*subwords.pieces(), *codes]

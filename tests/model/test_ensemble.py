@@ -93,6 +93,7 @@ def log_p_of(models, source, ids, combine):
     return np.log(p)[np.arange(len(ids)), ids].sum()
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("combine", [mean_probability, sum_log_probabilities])
 def test_translations_have_the_score_that_all_models_give_them(subwords, combine):
     models = models_of(subwords)

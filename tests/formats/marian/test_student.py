@@ -65,6 +65,7 @@ def imported(exported):
     return folder
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_what_comes_in_again_translates_alike(student, imported):
     translator = load_translator(imported)
     size = student.subwords.target.size
@@ -78,6 +79,7 @@ def test_what_comes_in_again_translates_alike(student, imported):
     assert translator.settings.imported.max_length_factor == 2.0
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_integers_of_an_unchanged_model_are_the_file_s_own(imported, exported):
     again = exported.with_name("second")
     write_marian_model(load_translator(imported), again, LINES)
