@@ -111,7 +111,7 @@ class StepLoop(ABC):
         known_prefix = () if prefix is None else (prefix,)
         row = SentenceConstants(self.max_target_lengths, known_prefix, self.known())
         state = self.begin(batch)
-        # Even if none is done: under XLA the loop ends only if its sizes are those of a selection.
+        # Some rows may be done already; with them in it, the loop never ends under XLA.
         search = self._without_done(0, _Active(tf.range(batch), row, state, self.cache))
         steps, _, state = tf.while_loop(
             is_any_left,
