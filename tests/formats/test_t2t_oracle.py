@@ -84,7 +84,6 @@ def best_of(arrays):
     return arrays[f"decode_early1/beam4_top1_extra{EXTRA}/ids"]
 
 
-@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_translations_of_an_imported_model_are_the_originals(imported, variant):
     arrays = oracle_arrays(variant)
