@@ -64,7 +64,7 @@ class SamplingSteps(StepLoop):
         seeds = self.constraints.seeds
         if seeds is None:
             seeds = tf.constant(self.settings.seed, tf.int64)
-        keys = hashed(self.constraints.keys, seeds)
+        keys = hashed(keys_of(self.constraints.source), seeds)
         return hashed(keys[:, None], tf.range(self.settings.samples))
 
     def advance(

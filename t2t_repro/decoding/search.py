@@ -133,8 +133,8 @@ class DecodingConstraints(NamedTuple):
     """Prefixes, seeds and forbidden ids of a batch of sentences.
 
     Attributes:
-        keys: [batch] int64, a hash of the source's ids. Random numbers are drawn from it, so that
-            a sentence gets the same ones in every batch.
+        source: [batch, source_length] int32 ids. Random numbers are drawn from their hashes, so
+            that a sentence gets the same ones in every batch (`sampling.keys_of`).
         prefix: [batch, prefix_length] int32, the ids with which each translation has to begin,
             then PAD; None for no prefix. An id of the prefix counts in the score with the model's
             log-probability, as if the search had chosen it.
@@ -147,7 +147,7 @@ class DecodingConstraints(NamedTuple):
             models'), which are added up as they are; False if they are logits.
     """
 
-    keys: "tf.Tensor"
+    source: "tf.Tensor"
     prefix: "tf.Tensor | None" = None
     seeds: "tf.Tensor | None" = None
     forbidden: tuple[int, ...] = ()

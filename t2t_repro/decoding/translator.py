@@ -18,7 +18,6 @@ from t2t_repro.decoding.batch_plan import (
     padded,
 )
 from t2t_repro.decoding.grammar import GrammaticalModel
-from t2t_repro.decoding.sampling import keys_of
 from t2t_repro.decoding.search import (
     Cache,
     DecodingConstraints,
@@ -114,6 +113,7 @@ class Translator:
             self.settings.tokens_per_batch, self._workers, self.beam_size, self._bytes_of
         )
         self._decode = tf.function(self.search_batch, autograph=False)
+        self._compiled: set[Callable[..., SearchResult]] = set()
         ids = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._log_probabilities = tf.function(self.token_log_probabilities, ids, autograph=False)
 
@@ -202,9 +202,13 @@ class Translator:
                 cut = index in truncated
                 yield [translation._replace(truncated=cut) for translation in ordered[:n_best]]
 
-        plan = self._planner.plan(list(map(len, sources.ids)))
+        batches, workers = self._planner.plan(list(map(len, sources.ids)))
+        if min(len(batches), workers) > 1 and decode not in self._compiled:
+            # Threads that are the first to call a graph would each compile it.
+            [*translate_batch(batches[0][:1])]
+            self._compiled.add(decode)
         blank = [[Translation("", 0.0)] for _ in sources.ids]
-        results = compute_batches(translate_batch, *plan, blank, report)
+        results = compute_batches(translate_batch, batches, workers, blank, report)
         if first is not None:
             log_unfinished([best for best, *_ in results], first)
         return results
@@ -372,15 +376,14 @@ class Translator:
             prefix: see `DecodingConstraints`.
             seeds: see `DecodingConstraints`.
         """
-        keys = keys_of(source)
-        lengths = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
+        whole, lengths = source, tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
+        limits = self.max_target_lengths(lengths)
         if self.codes:
             code, source = tf.split(source, [self.codes, -1], axis=1)
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
-        max_target_lengths = self.max_target_lengths(lengths)
         is_normalized = len(self.models) > 1
         grammar = self._grammar
-        state = grammar and grammar.begin(source, max_target_lengths, self.beam_size)
+        state = grammar and grammar.begin(source, limits, self.beam_size)
         soft = grammar if isinstance(grammar, SoftGrammar) else None
         ids, allowed = None, []
         if self._shortlist and (soft or not grammar):
@@ -400,9 +403,8 @@ class Translator:
         # Among narrowed ids, the first ones alone are at their own places.
         forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
         constraints = DecodingConstraints(
-            keys, prefix, seeds, forbidden, is_normalized, self.codes, gain
+            whole, prefix, seeds, forbidden, is_normalized, self.codes, gain
         )
-        max_steps = tf.reduce_max(max_target_lengths)
         search = self.settings.search.search
-        result = search(model, cache, max_target_lengths, max_steps, n_best, constraints)
+        result = search(model, cache, limits, tf.reduce_max(limits), n_best, constraints)
         return result if ids is None else result._replace(ids=tf.gather(ids, result.ids))

@@ -82,7 +82,7 @@ def search(
     if len(tables.shape) == 2:
         tables, limits = tables[None], [limits]
     limits = tf.convert_to_tensor(limits)
-    keys = tf.zeros_like(limits, tf.int64)
+    source = tf.zeros_like(limits)[:, None]
     prefix = None if prefix is None else tf.constant(prefix)
     return kind(beam_size, alpha, **options).search(
         TableModel(),
@@ -90,7 +90,7 @@ def search(
         limits,
         tf.reduce_max(limits) if max_steps is None else max_steps,
         n_best,
-        DecodingConstraints(keys, prefix, None, forbidden, normalized),
+        DecodingConstraints(source, prefix, None, forbidden, normalized),
     )
 
 
@@ -239,7 +239,7 @@ def test_sentences_that_are_done_leave_the_batch(monkeypatch):
     model, limits = TableModel(), [6, 0, 3, 1, 4]
     cache = (tf.constant(tables), tf.zeros([5, 2], tf.int32))
     result = BeamSearch(2).search(
-        model, cache, tf.constant(limits), 6, 1, DecodingConstraints(tf.zeros(5, tf.int64))
+        model, cache, tf.constant(limits), 6, 1, DecodingConstraints(tf.zeros([5, 1], tf.int32))
     )
     assert model.steps == [4, 4, 3, 3, 1, 1]
     for row, limit in enumerate(limits):

@@ -67,8 +67,8 @@ def test_a_wide_beam_finds_the_outputs_that_are_best_with_the_bonus(terms, alpha
     tables, limits = random_tables(5, batch, len(TARGET), depth), tf.fill([batch], depth)
     state = grammar.begin(sources, limits, beam)
     cache = (tf.constant(tables), tf.zeros([batch, beam], tf.int32)), state
-    keys, gain = tf.range(batch, dtype=tf.int64), grammar.gain(state)
-    constraints = DecodingConstraints(keys, None, None, (PAD_ID, UNK_ID), True, 0, gain)
+    source, gain = tf.zeros([batch, 1], tf.int32), grammar.gain(state)
+    constraints = DecodingConstraints(source, None, None, (PAD_ID, UNK_ID), True, 0, gain)
     model = GrammaticalModel(TableModel(), grammar, normalized=True)
     found = BeamSearch(beam, alpha).search(model, cache, limits, depth, 3, constraints)
     outputs = [*itertools.chain(*(itertools.product("3456", repeat=n) for n in range(depth)))]

@@ -81,7 +81,7 @@ def found_by(search, tables, n_best=1):
     limits, beam = tf.constant(LIMITS[:2]), search.beam_size
     state = GRAMMAR.begin(SOURCES[:2], limits, beam)
     cache = (tf.constant(tables), tf.zeros([2, beam], tf.int32)), state
-    constraints = DecodingConstraints(tf.range(2, dtype=tf.int64), normalized=True)
+    constraints = DecodingConstraints(tf.zeros([2, 1], tf.int32), normalized=True)
     return search.search(model, cache, limits, 6, n_best, constraints)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.sampling import keys_of
 from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.decoding.settings import BeamSearch
 from t2t_repro.formats.tensor2tensor import transformer_from_t2t
@@ -30,7 +29,7 @@ class Decoder:
     def search(self, source, limit, search, n_best):
         decoder = StepDecoder(self.model, search.beam_size)
         limits = tf.fill([tf.shape(source)[0]], limit)
-        constraints = DecodingConstraints(keys_of(source))
+        constraints = DecodingConstraints(source)
         return search.search(decoder, decoder.begin(source), limits, limit, n_best, constraints)
 
     def decode(self, group, extra, search, n_best):

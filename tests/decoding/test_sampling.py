@@ -25,7 +25,7 @@ def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None, fo
     tables, limits = tf.convert_to_tensor(tables), tf.convert_to_tensor(limits)
     cache = (tables, tf.zeros([tf.shape(tables)[0], search.beam_size], tf.int32))
     known = DecodingConstraints(
-        tf.convert_to_tensor(keys),
+        tf.convert_to_tensor(keys)[:, None],
         None if prefix is None else tf.constant(prefix),
         None if seeds is None else tf.constant(seeds, tf.int64),
         forbidden,

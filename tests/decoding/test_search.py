@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.batch_plan import padded
-from t2t_repro.decoding.sampling import keys_of
 from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.decoding.settings import BeamSearch, ImportedBehaviour, Sampling, TranslatorSettings
 from t2t_repro.decoding.translator import Translator
@@ -26,7 +25,7 @@ EpsilonSampling = _made["EpsilonSampling"]
 
 def found_by(search, limits):
     decoder, source = StepDecoder(small_model("paper"), search.beam_size), tf.constant(SOURCE)
-    constraints = DecodingConstraints(keys_of(source))
+    constraints = DecodingConstraints(source)
     cache = decoder.begin(source)
     return search.search(decoder, cache, tf.constant(limits), max(limits), 1, constraints)
 

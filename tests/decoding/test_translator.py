@@ -275,3 +275,17 @@ def test_what_is_too_long_is_cut_off_with_a_warning(translator, caplog):
     first, second = (record.getMessage() for record in caplog.records)
     assert first.startswith("line 11: the source is long")
     assert second.startswith("line 10: the target is long")
+
+
+def test_one_thread_alone_compiles_a_graph(make, monkeypatch):
+    translator, rows = make(BeamSearch(1), workers=2), []
+    graph = translator._decode_graph(1, False)
+
+    def decode(ids):
+        rows.append(len(ids))
+        return graph(ids)
+
+    monkeypatch.setattr(translator, "_decode_graph", lambda *_: decode)
+    for _ in range(2):
+        translator.translate(["a bird", "a tree", "a stone", "a house"])
+    assert rows == [1, 2, 2, 2, 2]
