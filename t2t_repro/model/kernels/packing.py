@@ -155,11 +155,12 @@ class PackedLayout(NamedTuple):
 
     def _head_rows(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the row in [capacity, heads] of each in [batch, heads, length], and back."""
-        head = tf.range(num_heads)
+        head = tf.constant([*range(num_heads)])
         slot = tf.reshape(self.slot_of_position, [self.batch, 1, self.length])
-        unpack = slot * num_heads + head[:, None]
-        sentence = self.position_of_slot // self.length
-        pack = (sentence[:, None] * num_heads + head) * self.length + self.positions[:, None]
+        unpack = slot * num_heads + tf.expand_dims(head, 1)
+        # (sentence · heads + head) · length + place, where sentence · length + place = position.
+        position = tf.expand_dims(self.position_of_slot, 1)
+        pack = position + (position // self.length * (num_heads - 1) + head) * self.length
         return tf.reshape(unpack, [-1]), tf.reshape(pack, [-1])
 
 
