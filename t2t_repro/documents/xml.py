@@ -34,7 +34,7 @@ _STATE = re.compile(
 # A sentence of a unit, with its number, which other marks lack.
 _SEGMENT = re.compile(
     r"""(?sx)(?P<start><(?P<name>(?:[^\s/>:]+:)?mrk)\s[^>]*?\bmid\s*=\s*["'](?P<id>[^"']*)[^>]*?)
-    (?:/>|>(?P<inside>(?:(?!<(?P=name)\s[^>]*?\bmid\s*=).)*)</(?P=name)>)"""
+    (?:/>|>(?P<inside>(?:(?!<(?P=name)\s[^>]*?\bmid\s*=).)*)</(?P=name)\s*>)"""
 )
 _Ends = tuple[re.Match[str], re.Match[str]]
 """The first and last tag of an element: the same if it is empty."""
@@ -145,8 +145,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         inner = _segmented(segments, old, translate)
         if not _text(source) or (_text(old) and inner is None):
             continue
-        if inner is None:
-            inner = _translated(segments or source, translate)
+        inner = _translated(segments or source, translate) if inner is None else inner
         if not inner:
             yield []
             continue
@@ -203,15 +202,18 @@ def _segmented(source: str, target: str, translate: Translate) -> str | None:
     """Translates the sentences of a source that are empty in its target.
 
     Returns:
-        the target's new inside; "" if a translation is broken, None if no sentence is empty.
+        the target's new inside; "" if a translation is broken or the target has no place for a
+        sentence, None if no sentence is empty.
     """
     if not _SEGMENT.search(target):
         target = "" if _text(target) else _SEGMENT.sub(r"\g<start>/>", source)
     sources, edits = {one["id"]: one["inside"] or "" for one in _SEGMENT.finditer(source)}, []
     for one in _SEGMENT.finditer(target):
-        if _text(text := sources.get(one["id"], "")) and not _text(one["inside"] or ""):
+        if _text(text := sources.pop(one["id"], "")) and not _text(one["inside"] or ""):
             new = _translated(text, translate)
             edits.append((*one.span(), f"{one['start']}>{new}</{one['name']}>" if new else ""))
+    # What is left has no place in the target.
+    edits += [(0, 0, "") for text in sources.values() if _text(text)]
     is_whole = all(new for *_, new in edits)
     return None if not edits else filled(target, edits) if is_whole else ""
 

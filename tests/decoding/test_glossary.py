@@ -26,7 +26,7 @@ TERMS = "a\tx\nab\txy\nab\tzy\nc c\tx z\nc\tzyy\n"
 FORMS = {"a": ["3", "6"], "ab": ["34", "64", "54"], "c c": ["35", "65"], "c": ["544"]}
 # Of each sentence, how often each source stands in it, but not inside of a longer one.
 COUNTS = {"ab.a.": {"ab": 1, "a": 1}, "c a c c C": {"a": 1, "c c": 2, "c": 1}, "b a a": {"a": 2}}
-BONUS, DEPTH = 0.8, 5
+DEPTH = 5
 
 
 class Letters(Words):

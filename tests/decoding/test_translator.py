@@ -1,6 +1,7 @@
 """Text in, text out: a line for every line, the same in any company, with the model's scores."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -278,14 +279,9 @@ def test_what_is_too_long_is_cut_off_with_a_warning(translator, caplog):
 
 
 def test_one_thread_alone_compiles_a_graph(make, monkeypatch):
-    translator, rows = make(BeamSearch(1), workers=2), []
-    graph = translator._decode_graph(1, False)
-
-    def decode(ids):
-        rows.append(len(ids))
-        return graph(ids)
-
+    translator = make(BeamSearch(1), workers=2)
+    decode = Mock(side_effect=translator._decode_graph(1, False))
     monkeypatch.setattr(translator, "_decode_graph", lambda *_: decode)
     for _ in range(2):
         translator.translate(["a bird", "a tree", "a stone", "a house"])
-    assert rows == [1, 2, 2, 2, 2]
+    assert [len(ids) for (ids,), _ in decode.call_args_list] == [1, 2, 2, 2, 2]

@@ -72,6 +72,13 @@ def test_a_unit_without_a_target_gets_one_and_all_else_stays(tmp_path, around, u
     assert fill_all(xml.fill, before, tmp_path) == (after, 0)
 
 
+def test_a_sentence_without_a_place_in_the_target_is_counted(tmp_path):
+    segments = '<seg-source><mrk mid="0">t</mrk><mrk mid="1">t</mrk></seg-source>'
+    target = '<target><mrk mid="0">B</mrk></target>'
+    text = OLD.format(f"<trans-unit><source>t t</source>{segments}{target}</trans-unit>")
+    assert fill_all(xml.fill, text, tmp_path) == (text, 1)
+
+
 @pytest.mark.parametrize(
     "broken",
     ['a t</g><g id="1">', 'a <g id="1">t', 'a <g id="1">t</g><g id="1">t</g>', "a t", "a\x07"],

@@ -11,12 +11,9 @@ from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
-from t2t_repro.text.sentencepiece import SentencePieceModel
-from t2t_repro.text.subword_model import shared
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.settings import StepSettings, adam
 from t2t_repro.training.train_step import TrainStep
-from tests.decoding.random_translator import write_subwords
 
 VOCAB = 40
 
@@ -31,12 +28,6 @@ def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0, *
     model = Transformer(VOCAB, num_layers, config, dtype=dtype, **sizes)
     model.build()
     return model
-
-
-def tiny_directory(folder):
-    """A model directory, as an import writes it."""
-    subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
-    return written(folder / "model", tiny_model(d_model=8), subwords, "a = 1\n")
 
 
 def written(path, model, subwords, config="", operative="", step=5):
