@@ -206,7 +206,7 @@ class Translator:
         if min(len(batches), workers) > 1 and decode not in self._compiled:
             # Threads that are the first to call a graph would each compile it.
             [*translate_batch(batches[0][:1])]
-            self._compiled.add(decode)
+        self._compiled.add(decode)
         blank = [[Translation("", 0.0)] for _ in sources.ids]
         results = compute_batches(translate_batch, batches, workers, blank, report)
         if first is not None:
