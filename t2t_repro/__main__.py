@@ -14,9 +14,13 @@ COMMANDS = (
 
 
 def cli() -> None:
-    """Runs the command that is named first, or lists the commands."""
+    """Runs the command that is named first; without one, lists them all.
+
+    The exit status is 2 if there is no such command.
+    """
     first, *others = sys.argv[1:] or ["--help"]
     if (command := first.replace("-", "_")) in COMMANDS:
+        # The command reads its flags, and its own name, from here.
         sys.argv = [f"t2t_repro {first}", *others]
         return import_module(f"t2t_repro.{command}").cli()
     if first == "--version":
@@ -31,8 +35,9 @@ def cli() -> None:
         "python -m t2t_repro.<command> --help, or t2t-repro-<command> --help, says more of each:\n"
     )
     for command in COMMANDS:
-        docstring = import_module(f"t2t_repro.{command}").__doc__ or ""
-        print(f"  {command:15} {docstring.splitlines()[0].split(': `')[0].rstrip('.')}")
+        # Docstrings begin like "Trains a model: `python -m t2t_repro.trainer`."
+        summary = (import_module(f"t2t_repro.{command}").__doc__ or "").partition("\n")[0]
+        print(f"  {command:15} {summary.partition(': `')[0].rstrip('.')}")
 
 
 if __name__ == "__main__":

@@ -129,8 +129,8 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
     if data.subwords.contents() != translator.subwords.contents():
-        fix = "give the --data_dir of the training run, or --source and --reference"
-        raise UserError(f"{data.directory} has other subwords than {FLAGS.model_dir}: {fix}.")
+        problem = f"{data.directory} has other subwords than {FLAGS.model_dir}"
+        raise UserError(f"{problem}: give the run's --data_dir, or --source and --reference.")
     if FLAGS.ensemble:
         return None
     return HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()

@@ -53,7 +53,8 @@ def read(
         gin_file: its path, or None for bindings alone.
         params: bindings on top of it, such as "train.seed = 2".
         data_dir: see `Preparation`.
-        needed: the settings that must have all that they need; all of them by default.
+        needed: the configurables whose missing bindings are errors; by default all that training
+            and a later export build.
 
     Raises:
         UserError: the file, a name or a value in it cannot be used, a binding is not used, or
@@ -65,6 +66,7 @@ def read(
         pairs = count_training_pairs(Preparation(), data_dir)
         _bind_by_size(sized_by(pairs), bound, pairs)
     check_bound(bound, needed or _SETTINGS)
+    # gin gives the constructors their arguments.
     return Experiment()
 
 

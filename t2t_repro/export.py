@@ -110,8 +110,8 @@ def _check_flags(weights: str) -> None:
         also = ["babel"] if FLAGS.format == "argos" else []
         require_installed("ctranslate2", *also, extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:
-        wanted = f"a file of source sentences, of which {_CALIBRATION_LINES} are used"
-        raise UserError(f"--format=marian needs --calibration: {wanted}.")
+        problem = "--format=marian needs --calibration: a file of source sentences"
+        raise UserError(f"{problem}, of which {_CALIBRATION_LINES} are used.")
 
 
 def cli() -> None:

@@ -87,8 +87,8 @@ def _find_model() -> tuple[Path, str, str | None]:
         return Path(given), os.path.abspath(given), None
     is_file = given.endswith((".npz", ".bin", ".zip", ".yml", ".gz"))
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
-        expected = "expected one, or a name on the hub such as Helsinki-NLP/opus-mt-en-de"
-        raise UserError(f"--model={given}: no such file or directory; {expected}.")
+        problem = f"--model={given}: no such file or directory; expected one"
+        raise UserError(f"{problem}, or a name on the hub such as Helsinki-NLP/opus-mt-en-de.")
     require_installed("huggingface_hub", extra="hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
@@ -100,8 +100,8 @@ def _find_model() -> tuple[Path, str, str | None]:
             snapshot_download(given, revision=folder.name, allow_patterns="tf_model.h5")
     # ValueError: an impossible name. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:
-        check = "check the name, --revision and the network, or give a directory with its files"
-        raise UserError(f"cannot download {given}: {reason_of(error)}; {check}.") from error
+        problem = f"cannot download {given}: {reason_of(error)}; check --revision and network"
+        raise UserError(f"{problem}, or give a directory with its files.") from error
     return folder, given, folder.name
 
 

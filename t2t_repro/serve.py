@@ -35,8 +35,8 @@ def main() -> None:
     shared.is_litert()
     paths, texts = FLAGS.litert or FLAGS.model_dir, FLAGS.direction
     if len(texts) != len(paths) and (texts or len(paths) > 1):
-        counts = f"{len(paths)} models and {len(texts)} times --direction"
-        raise UserError(f"received {counts}, expected one for each model, in the same order.")
+        problem = f"received {len(paths)} models and {len(texts)} times --direction"
+        raise UserError(f"{problem}, expected one for each model, in the same order.")
     list(map(read_pairs, texts))
     _check_port()
     engines, workers = _load_engines(paths)
@@ -80,9 +80,8 @@ def _check_port() -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        expected = "expected this machine's address, such as 127.0.0.1, and a free port"
-        place = f"--host={host} --rest_port={port}"
-        raise UserError(f"{place}: {error.strerror}; {expected}.") from error
+        problem = f"--host={host} --rest_port={port}: {error.strerror}"
+        raise UserError(f"{problem}; expected this machine's address and a free port.") from error
 
 
 def cli() -> None:

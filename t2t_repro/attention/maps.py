@@ -115,8 +115,8 @@ def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordM
     (ids,) = subwords.encode([sentence.strip()])
     limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
     if len(ids) > limit:
-        fix = f"expected at most {limit}: give a shorter one"
-        raise UserError(f"the {name} has {len(ids)} subwords, EOS included, {fix}.")
+        problem = f"the {name} has {len(ids)} subwords, EOS included"
+        raise UserError(f"{problem}, expected at most {limit}: give a shorter one.")
     return ids
 
 

@@ -297,7 +297,7 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
 
 
 def _take(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Yields the rows of a block."""
+    """Yields the next rows, up to the lines and characters of a block."""
     characters = 0
     for row in islice(rows, _LINES):
         yield row

@@ -58,8 +58,8 @@ def check_read(
             unread.append(name)
     if unread:
         names_unread = ", ".join(sorted(unread))
-        advice = "delete the line, or bind what uses it (as train or prepare do)"
-        raise UserError(f"gin binds {names_unread}, but nothing in this run reads it: {advice}.")
+        problem = f"gin binds {names_unread}, but nothing in this run reads it"
+        raise UserError(f"{problem}: delete the line, or bind what uses it, as train does.")
 
 
 def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> None:
@@ -77,8 +77,8 @@ def check_bound(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -
             is_bound = any(not scope or scope.startswith(around) for around in scopes)
             if not is_bound:
                 full = reference.scope + needed
-                advice = f"add '{full} = ...' to the gin file, or give it with --gin_param"
-                raise UserError(f"{full} is not bound, but this run needs it: {advice}.")
+                problem = f"{full} is not bound, but this run needs it"
+                raise UserError(f"{problem}: add it to the gin file, or give it with --gin_param.")
 
 
 def _reached(bound: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> set[Reference]:

@@ -158,21 +158,23 @@ def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
     return next((f / given for f in folders if (f / given).is_file()), Path(given))
 
 
-def read_gin(gin_file: str | Path, given: str | None = None) -> str:
+def read_gin(path: Path, place: str | None = None) -> str:
     """Reads a gin file.
 
     Args:
-        gin_file: its path.
-        given: what names it, e.g. "gin: my.gin, line 1 includes base.gin"; the path by default.
+        path: of the file.
+        place: where the file is named, e.g. "gin: my.gin, line 1 includes base.gin", for errors;
+            by default the path.
 
     Raises:
         UserError: the file is missing, has more than 1 MiB, or is not UTF-8.
     """
     try:
-        return read_at_most(Path(gin_file), 2**20).decode("utf-8-sig")
+        # An editor on Windows may have put a byte-order mark in front.
+        return read_at_most(path, 2**20).decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        expected = "expected bindings, as in gin/*.gin"
-        raise UserError(f"{given or gin_file}: {reason_of(error)}; {expected}.") from error
+        received = f"{place or path}: {reason_of(error)}"
+        raise UserError(f"{received}; expected bindings, as in gin/*.gin.") from error
 
 
 def import_modules(names: Sequence[str]) -> None:

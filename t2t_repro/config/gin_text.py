@@ -134,7 +134,7 @@ def references_in(value: Any) -> Iterator[Reference]:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turns gin's errors about a text into UserErrors."""
+    """Turns all errors of the block, gin's about a text, into UserErrors of one line."""
     try:
         yield
     except Exception as error:

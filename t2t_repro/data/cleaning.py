@@ -145,11 +145,12 @@ class _Judge:
                 self._targets.add(_squeeze(target).casefold())
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Returns the verdicts [pairs], and the hashes of the kept pairs [kept]."""
+        """Returns verdicts [pairs], places in `_VERDICTS`, and hashes of the kept pairs [kept]."""
         verdicts, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
             reason = _misshapen(source, target, self._rules)
+            # The first rule that a pair breaks counts.
             if source.casefold() in self._sources or target.casefold() in self._targets:
                 reason = reason or "held_out_overlap"
             verdicts.append(_VERDICTS.index(reason or "kept"))

@@ -54,8 +54,8 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
                 if not line.endswith(b"\n") and b"\r" in line[:-1]:
-                    fix = "expected LF: convert it (tr '\\r' '\\n' < OLD > NEW)"
-                    raise UserError(f"{name} ends its lines with CR alone, as old Macs did, {fix}.")
+                    problem = f"{name} ends its lines with CR alone, as old Macs did, expected LF"
+                    raise UserError(f"{problem}: convert it (tr '\\r' '\\n' < OLD > NEW).")
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:

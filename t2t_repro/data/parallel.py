@@ -115,7 +115,7 @@ _function: Callable[[Any], Any]
 
 
 def _start(function: Callable[[Any], Any], niceness: int) -> None:
-    """Prepares a worker process."""
+    """Prepares a worker process: its function, its priority, and that it ends with its parent."""
     global _function
     _function = function
     os.nice(niceness)

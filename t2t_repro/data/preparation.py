@@ -41,6 +41,9 @@ class Preparation:
         source_subwords: recipe of a subword model of the source's own; `subwords` is then the
             target's. Each is trained on its side alone.
         variants: adds variants of training pairs; such as `TextVariants` in gin/text_variants.py.
+
+    Raises:
+        UserError: the corpus has no split train or dev, or a tag of it is no symbol.
     """
 
     corpus: Corpus = REQUIRED

@@ -114,6 +114,9 @@ class PreparedData:
         Args:
             split: its name. "dev.news" is the part of the dev split that the corpus "news" of a
                 mixture has.
+
+        Raises:
+            UserError: no split or part has the name.
         """
         split, part = self._find(split)
         store = TokenStore(self.directory / f"{split}.tokens")
@@ -126,11 +129,14 @@ class PreparedData:
 
         Args:
             split: as in `store`.
+
+        Raises:
+            UserError: no split or part has the name.
         """
         split, part = self._find(split)
         source, target = zip(*CleanText(self.directory, split), strict=True)
-        wanted = slice(part.in_text.start, part.in_text.stop) if part else slice(None)
-        return list(source[wanted]), list(target[wanted])
+        lines = part.in_text if part else range(len(source))
+        return list(source[lines.start : lines.stop]), list(target[lines.start : lines.stop])
 
     def corpora(self, split: str) -> dict[str, range]:
         """Returns the sentences of each corpus of a mixture, by name.

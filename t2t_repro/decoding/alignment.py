@@ -28,6 +28,9 @@ class Aligner:
         model: the Transformer; its current weights are used at every call.
         subwords: the subword models of source and target.
         settings: the number of the decoder layer.
+
+    Raises:
+        UserError: the decoder has fewer layers.
     """
 
     def __init__(

@@ -152,11 +152,11 @@ def compute_batches(
         compute: returns the results of a batch, from the indices of its sentences.
         batches: the indices of each batch's sentences, the shortest sentences first.
         workers: batches at a time.
-        results: one for each sentence; those in no batch keep theirs.
-        report: is called after each batch.
+        results: one for each sentence, overwritten in place; those in no batch stay.
+        report: is called after each batch with the share of sentences that are done.
 
     Returns:
-        results.
+        the same list.
     """
 
     def work(batch: NDArray) -> None:

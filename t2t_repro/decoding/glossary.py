@@ -78,8 +78,8 @@ class Glossary:
             sizes = [len(key.split()), *map(len, usable)]
             # The forms in a state are as long as the longest. All unknown words are one subword.
             if UNK_ID in ids or not usable or not 0 < min(sizes) <= max(sizes) <= 20:
-                expected = "expected source<TAB>target, at most 20 words and 20 known subwords"
-                raise UserError(f"{file}: {source!r}, {target!r}; {expected}.")
+                problem = f"{file}: {source!r}, {target!r}; expected source<TAB>target"
+                raise UserError(f"{problem}, at most 20 words and 20 known subwords.")
             forms[key] = forms.get(key, set()) | usable
         self._bonus, self._longest = bonus, max(len(key.split()) for key in forms)
         self._hashes = tf.strings.to_hash_bucket_fast([*forms], 2**63 - 1)

@@ -87,6 +87,9 @@ class TreeGrammar:
             a symbol that is not one subword cannot be written.
         tags: see `settings.tree_grammar`.
         other_tags: see `settings.tree_grammar`.
+
+    Raises:
+        UserError: the subwords are not of a treebank, or lack a tag.
     """
 
     def __init__(self, subwords: SubwordPair, tags: Mapping[str, str], other_tags: str) -> None:
@@ -96,8 +99,8 @@ class TreeGrammar:
         # [vocab]: the id that closes the bracket that an id opens; PAD for an id that opens none.
         closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
         if {*closing} == {PAD_ID} or not isinstance(source, SentencePieceModel):
-            fix = "it is for models of treebanks; bind Translator.grammar = None"
-            raise UserError(f"TreeGrammar needs symbols of SentencePiece (NP, /NP): {fix}.")
+            problem = "TreeGrammar needs symbols of SentencePiece (NP, /NP), as treebanks have"
+            raise UserError(f"{problem}: for another model bind Translator.grammar = None.")
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), self._closing[self._closing != PAD_ID])
         # A slash alone is a tag; before a label it closes a bracket.

@@ -108,8 +108,8 @@ class LiteRTTranslator:
             UserError: there are prefixes, or `n_best` is above the beam of the exported model.
         """
         if prefixes or not 1 <= n_best <= self.beam_size:
-            beam = f"1 ... {self.beam_size}, the beam of the exported model, and no prefixes."
-            raise UserError(f"n_best is {n_best}, expected {beam}")
+            problem = f"n_best is {n_best}, expected 1 ... {self.beam_size}"
+            raise UserError(f"{problem}, the beam of the exported model, and no prefixes.")
         lines = texts("source texts", lines)
         self.tags.warn(lines, first)
         encoded = self.subwords.source.encode([line.strip() for line in lines])

@@ -102,8 +102,8 @@ def load(
     subwords = first.subwords()
     for directory, _ in others:
         if directory.subwords().contents() != subwords.contents():
-            fix = "expected the same: an ensemble's models are trained on the same prepared data"
-            raise UserError(f"{directory.path} has other subwords than {first.path}, {fix}.")
+            problem = f"{directory.path} has other subwords than {first.path}"
+            raise UserError(f"{problem}, expected models trained on the same prepared data.")
     models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
     path = first.shortlist_npz
     shortlist = ShortlistFile.read(path) if path.exists() else None

@@ -78,15 +78,18 @@ def lift(text: str) -> tuple[str, dict[int, int]]:
     Ill-formed markup, and markup that cuts a word, stays.
 
     Returns:
-        the text without markup, and where in it each tag was, by the places of the tags.
+        the text without markup; and by each tag's place in `text`, its place there.
     """
     bare = _TAG.sub("\0", text)
-    words = (filter(WORDS.search, word.split("\0")) for word in bare.split())
-    if "\0" in text or not elements(text) or any(len([*parts]) > 1 for parts in words):
+    # The parts that tags cut each word into, but those of punctuation alone.
+    split_words = (filter(WORDS.search, word.split("\0")) for word in bare.split())
+    if "\0" in text or not elements(text) or any(len([*parts]) > 1 for parts in split_words):
         return text, {}
-    (plain, *pieces), cuts = bare.split("\0"), dict[int, int]()
+    plain, *pieces = bare.split("\0")
+    cuts: dict[int, int] = {}
     for piece, tag in zip(pieces, _TAG.finditer(text), strict=True):
         cuts[tag.start()] = len(plain)
+        # No blank at the beginning, and none after a blank.
         plain += piece if plain[-1:].strip() else piece.lstrip()
     return plain, cuts
 

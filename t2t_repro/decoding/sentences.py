@@ -44,12 +44,14 @@ def translate_split(
 
 
 def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
-    """Returns the sentences that have more subwords, with a tag, than the longest in training."""
+    """Returns the sentences that have more subwords, with a tag, than the longest in training.
+
+    Markup that is taken out before a sentence is translated does not count.
+    """
+    plain = (lift(text)[0] if engine.align else text for text in sentences)
+    encoded = engine.subwords.source.encode([f"{tag} {text}".strip() for text in plain])
     longest = engine.trained_length
-    # Only these are encoded: a subword has a byte or more, but for EOS and the first word's mark.
-    maybe = [text for text in sentences if len(f"{tag} {text}".encode()) + 2 > longest]
-    encoded = engine.subwords.source.encode([f"{tag} {lift(text)[0]}".strip() for text in maybe])
-    return {text for text, ids in zip(maybe, encoded, strict=True) if len(ids) > longest}
+    return {text for text, ids in zip(sentences, encoded, strict=True) if len(ids) > longest}
 
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:

@@ -144,8 +144,8 @@ class Translator:
             UserError: the translator has several models.
         """
         if len(self.models) > 1:
-            fix = "expected one: only translate and evaluate take several"
-            raise UserError(f"the translator has an ensemble of {len(self.models)} models, {fix}.")
+            problem = f"the translator has an ensemble of {len(self.models)} models"
+            raise UserError(f"{problem}, expected one: only translate and evaluate take several.")
         return self.models[0]
 
     def translate(

@@ -67,8 +67,8 @@ def read_text(path: Path) -> tuple[str, str]:
         raise UnicodeError(f"{encoding} would write other bytes")
     except (UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        fix = "expected UTF-8, or the encoding that it names: convert it, or correct that name."
-        raise UserError(f"{path}, line {line}: {reason_of(error)}; {fix}") from error
+        problem = f"{path}, line {line}: {reason_of(error)}"
+        raise UserError(f"{problem}; expected UTF-8 or what the file names: convert it.") from error
 
 
 def filled(text: str, edits: Iterable[Edit]) -> str:

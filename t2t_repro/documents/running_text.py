@@ -25,8 +25,8 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
         UserError: it has no times, ends lines with CR, or is WebVTT, whose styles are no text.
     """
     if re.match("\ufeff?WEBVTT", text) or not re.search(rf"(?m)^{_HEAD}.*\n|\A\s*\Z", text):
-        fix = "expected SubRip with LF: convert it (ffmpeg -i FILE NEW.srt)"
-        raise UserError(f"{path} is WebVTT, has no times, or ends its lines with CR alone; {fix}.")
+        problem = f"{path} is WebVTT, has no times, or ends its lines with CR alone"
+        raise UserError(f"{problem}; expected SubRip with LF: convert it (ffmpeg -i FILE NEW.srt).")
     for speech in _SPEECH.finditer(text):
         new = translate(" ".join(re.sub(rf"(?<={SIGN})\s*\n\s*(?={SIGN})", "", speech[0]).split()))
         # Players show 42 characters; tags are not divided.

@@ -79,14 +79,19 @@ or a tuple of texts where `evaluate` has several --reference.
 
 
 def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score]], Any]:
-    """Gives a function the settings of one of sacreBLEU's metrics as parameters that gin binds."""
+    """Makes a decorator that gives a function the settings of one of sacreBLEU's metrics.
+
+    They take the place of its **options. gin binds each by name, as in `chrf.word_order = 2`.
+    """
+    # sacreBLEU annotates both as any text.
     limits = {
         "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
         "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
     }
 
     def with_settings(function: Callable[..., Score]) -> Any:
-        *arguments, _ = inspect.signature(function).parameters.values()
+        *arguments, _options = inspect.signature(function).parameters.values()
+        # References are an argument. `bleu_tokenizer` looks at them, not at trg_lang.
         settings = [
             setting.replace(
                 kind=setting.KEYWORD_ONLY, annotation=limits.get(setting.name, setting.annotation)
@@ -94,6 +99,7 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
             for setting in inspect.signature(metric).parameters.values()
             if setting.name not in ("references", "trg_lang")
         ]
+        # gin reads the signature, and `validated` the annotations.
         function.__signature__ = inspect.Signature([*arguments, *settings])  # type: ignore[attr-defined]
         function.__annotations__ |= {setting.name: setting.annotation for setting in settings}
         return configurable(denylist=TEXTS)(function)

@@ -104,8 +104,8 @@ def refuse_pointer(path: Path) -> None:
         UserError: the file is such a pointer.
     """
     if read_start(path, len(_POINTER)) == _POINTER:
-        fix = "run git lfs pull in its repository, or download the file"
-        raise UserError(f"{path} is a pointer of Git LFS, expected the file itself: {fix}.")
+        problem = f"{path} is a pointer of Git LFS, expected the file itself"
+        raise UserError(f"{problem}: run git lfs pull in its repository, or download the file.")
 
 
 @contextmanager
@@ -191,7 +191,11 @@ def _gunzip(file: Path, copy: Path) -> None:
 
 
 def _only_model(path: Path) -> Path:
-    """Returns a path of a model, or the only directory or archive below it that has one."""
+    """Returns a path of a model, or the only directory or archive below it that has one.
+
+    Raises:
+        UserError: there are several below it.
+    """
     below = [x for x in path.rglob("*") if not NOT_A_MODEL.search(str(x.relative_to(path)))]
     ends = "/config.json", ".npz", "decoder.yml", ".bin", ".bin.gz"
     models = {x.parent for x in below if str(x).endswith(ends)} or {*filter(_is_archive, below)}
@@ -336,13 +340,13 @@ class WeightsFile:
         array = self.arrays.get(name)
         if array is None or array.shape not in (shape, (1, *shape)):
             shown = "no such weight" if array is None else array.shape
-            fix = "as the model's settings say: give the files of one model"
-            raise UserError(f"{self.path} has {shown} for {name}, expected {shape} {fix}.")
+            problem = f"{self.path} has {shown} for {name}, its settings say {shape}"
+            raise UserError(f"{problem}: give the files of one model.")
         # Integers mean nothing without what they are multiplied by. bfloat16 is of kind V.
         is_float = array.dtype.kind in "fV"
         if not is_float or not np.isfinite(value := array.astype(np.float32)).all():
-            fix = "finite floats: copy it again, or give the model as it was before it was rounded"
-            raise UserError(f"{self.path} has {array.dtype} numbers in {name}, expected {fix}.")
+            problem = f"{self.path} has {array.dtype} numbers in {name}, expected finite floats"
+            raise UserError(f"{problem}: copy it again, or give the model before it was rounded.")
         return value.reshape(shape)
 
     def check_size(self, sizes: Mapping[str, Any]) -> None:
@@ -354,8 +358,8 @@ class WeightsFile:
         needed = parameter_count(sizes)
         # Marian's files lack PAD.
         if needed > 2 * sum(array.size for array in self.arrays.values()):
-            fix = "that the model's settings say: give the files of one model"
-            raise UserError(f"{self.path} has fewer weights than the {needed:,} {fix}.")
+            problem = f"{self.path} has fewer weights than the {needed:,} of the model's settings"
+            raise UserError(f"{problem}: give the files of one model.")
 
     def check_names(self, known: Collection[str]) -> None:
         """Checks that the model has a place for every weight.
@@ -364,8 +368,8 @@ class WeightsFile:
             UserError: the file has such weights.
         """
         if others := self.arrays.keys() - known:
-            fix = "those that the settings say: a model with others cannot be imported"
-            raise UserError(f"{self.path} has {', '.join(sorted(others)[:3])}, expected {fix}.")
+            problem = f"{self.path} has {', '.join(sorted(others)[:3])}"
+            raise UserError(f"{problem}, expected those of its settings: it cannot be imported.")
 
 
 class WeightNames:

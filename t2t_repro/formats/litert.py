@@ -91,7 +91,11 @@ def write_litert_model(
 
 
 def _converted(search: "SearchInOneFile") -> bytes:
-    """Returns the content of the file."""
+    """Converts a search to the bytes of model.tflite.
+
+    Raises:
+        UserError: LiteRT has no operation for a part of the model.
+    """
     with tempfile.TemporaryDirectory() as folder:
         function = tf.function(search.translate, search.inputs, autograph=False)
         tf.saved_model.save(search.weights, folder, function.get_concrete_function())

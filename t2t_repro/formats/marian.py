@@ -151,8 +151,8 @@ def _single(
     files = [file for file in files if {*pair} & {*file.suffixes}] or files
     if len(files) > 1 or (is_needed and not files):
         names = ", ".join(file.name for file in files) or f"no {patterns[-1]}"
-        fix = "give a model's file as --model, vocabularies as --vocab, or move others away"
-        raise UserError(f"{folder} has {names}, expected one: {fix}.")
+        problem = f"{folder} has {names}, expected one: give a model's file as --model"
+        raise UserError(f"{problem}, vocabularies as --vocab, or move others away.")
     return files
 
 
@@ -203,8 +203,8 @@ def _shortlist(
     lists = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()), fix)
     rows, most = len(lists.splits) - 1, lists.ids.max(initial=0)
     if rows != source.max() + 1 or most > target.max():
-        fix = f"expected {source.max() + 1} and {target.max()}: give the model's own shortlist"
-        raise UserError(f"{path} has lists of {rows} source ids, target ids up to {most}; {fix}.")
+        problem = f"{path} has {rows} lists of ids up to {most}, expected {source.max() + 1} lists"
+        raise UserError(f"{problem} up to {target.max()}: give the model's own shortlist.")
     ours = np.argsort(target)[-target.max() - 1 :]
     theirs = (lists.of(number) if number >= 0 else lists.ids[:0] for number in source)
     return ShortlistFile.of_lists([ours[ids] for ids in theirs], ours[lists.always])
@@ -213,7 +213,11 @@ def _shortlist(
 def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
     """Returns all rows of the model, in our order.
 
-    Source and target with other pieces can share an embedding, so both have all rows.
+    Source and target with other pieces can share an embedding, so both have all rows. A vocabulary
+    with fewer pieces is logged.
+
+    Raises:
+        UserError: the file cannot be read, or has another number of ids.
     """
     if is_spm := path.suffix == ".spm":
         spm = imported.read_file(path, Path.read_bytes)
@@ -230,8 +234,8 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
     is_cut = rows < size and (eos, unk) == (0, 1)
     is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
     if size != rows and (is_spm or not (is_cut or is_padded)):
-        fix = "as the model has: give the model's own vocabulary"
-        raise UserError(f"{path} has ids up to {size - 1}, expected {rows} ids, {fix}.")
+        problem = f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has"
+        raise UserError(f"{problem}: give the model's own vocabulary.")
     if size != rows:
         logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
     pieces[-1] = "<pad>" if "<pad>" not in pieces.values() else "<pad -1>"
@@ -243,8 +247,8 @@ def _splitter(path: Path) -> MarianFile:
     if path.exists():
         return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
-        fix = "expected source.spm and target.spm: such a model cannot be imported"
-        raise UserError(f"{codes[0]} splits words after Moses's tokenizer, {fix}.")
+        problem = f"{codes[0]} splits words after Moses's tokenizer"
+        raise UserError(f"{problem}, expected source.spm and target.spm: it cannot be imported.")
     logging.info("the vocabulary has words: lines are split at blanks, as the training text was")
     return MarianFile(b"", [], kind="words")
 

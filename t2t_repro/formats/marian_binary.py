@@ -58,7 +58,11 @@ def read_binary(data: bytes) -> dict[str, NDArray]:
 
 
 def _tensor(name: str, shape: list[int], kind: int, data: NDArray[np.uint8]) -> NDArray:
-    """Returns a tensor of `kind` from its bytes."""
+    """Returns a tensor of `kind` from its bytes; integers are multiplied out to float32.
+
+    Raises:
+        ValueError: the kind is unknown, a size is 0, or the multiplier is no positive number.
+    """
     if kind not in _TYPES or min(shape, default=0) < 1:
         raise ValueError(f"{name} has type {kind:#x}, shape {shape}, expected floats or intgemm's")
     reader = ByteReader(data)

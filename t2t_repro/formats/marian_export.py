@@ -89,7 +89,11 @@ def _check(model: Transformer) -> None:
 
 
 def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
-    """Returns our id of each id of SentencePiece's model, which are Marian's."""
+    """Returns our id of each id of SentencePiece's model, which are Marian's.
+
+    Raises:
+        UserError: one of its pieces is not ours.
+    """
     processor = SentencePieceProcessor(model_proto=spm)
     ours = {piece: number for number, piece in enumerate(subwords.pieces())}
     theirs = [processor.id_to_piece(number) for number in range(len(processor))]

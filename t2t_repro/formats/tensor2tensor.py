@@ -73,8 +73,8 @@ def transformer_from_t2t(
     divisor = settings.value("vocab_divisor") or 1
     if subwords is not None and len(table) != -(-subwords // divisor) * divisor:
         rounded = f"{subwords} subwords, rounded up to a multiple of {divisor} (vocab_divisor)"
-        fix = f"{len(table)} rows of the embedding: give the vocabulary that it was trained with"
-        raise UserError(f"the vocabulary has {rounded}, but the checkpoint has {fix}.")
+        problem = f"the vocabulary has {rounded}, but the embedding has {len(table)} rows"
+        raise UserError(f"{problem}: give the vocabulary that it was trained with.")
     vector = _target_space_vector(file, target_space)
     of_positions: dict[str, Any] = {"positional_encoding": "concatenated"}
     if vector is not None:

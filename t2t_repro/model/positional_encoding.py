@@ -65,6 +65,9 @@ class PositionalEncoding(SameShape):
         kind: see `settings.Positions`; "interleaved" is the paper's.
         max_length: the number of learned positions, for "learned".
         first: the number of the first position, for sinusoids.
+
+    Raises:
+        UserError: positions are learned, but their number is not given.
     """
 
     def __init__(
@@ -76,8 +79,8 @@ class PositionalEncoding(SameShape):
     ) -> None:
         super().__init__(**kwargs)
         if kind == "learned" and not max_length:
-            fix = "expected the number of positions to learn, with kind='learned'"
-            raise UserError(f"max_length is {max_length!r}, {fix}.")
+            problem = f"max_length is {max_length!r}, expected the number of positions to learn"
+            raise UserError(f"{problem}, with kind='learned'.")
         self.kind = kind
         self.max_length = max_length
         self.first = first
@@ -98,12 +101,16 @@ class PositionalEncoding(SameShape):
         return SINUSOIDS[self.kind](positions + self.first, self.d_model)
 
     def call(self, x: Vectors) -> Vectors:
-        """Adds the encodings of positions 0, 1, ...: [batch, length, d_model] → the same shape."""
+        """Adds the encodings of positions 0, 1, ...: [batch, length, d_model] → the same shape.
+
+        Raises:
+            ValueError: there are more positions than were learned.
+        """
         length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
         known = tf.get_static_value(length)
         if self.kind == "learned" and known is not None and known > self.max_length:
-            fix = f"max_length={self.max_length}: shorten the sentences or learn more positions"
-            raise ValueError(f"x has {known} positions, expected at most {fix}.")
+            problem = f"x has {known} positions, expected at most max_length={self.max_length}"
+            raise ValueError(f"{problem}: shorten the sentences or learn more positions.")
         if isinstance(x, Packed) and self.kind == "learned":
             encodings = self.encode(x.layout.positions)
         else:

@@ -78,6 +78,9 @@ class LayerConfig:
         attention_biases: whether the projections of attention have biases; none in the paper.
         initialization: initial values of the matrices, "glorot" (T2T) or "fairseq".
         decoder_self_attention: "attention" (the paper), or "ssru" in its place; see `model.ssru`.
+
+    Raises:
+        UserError: d_model is odd, or not divisible by num_heads where d_k or d_v needs it.
     """
 
     d_model: Size = 512
@@ -162,6 +165,10 @@ class TransformerSettings:
             1 or 2.
         start_id: the id with which the decoder begins; PAD, a zero vector, by default.
         source_eos: whether the encoder sees the source's EOS.
+
+    Raises:
+        UserError: start_id is beyond the vocabulary, or source_vocab_size is given though source
+            and target share an embedding.
     """
 
     vocab_size: Rows | None = None

@@ -140,8 +140,8 @@ def _read(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
         try:
             yield delinearise(reference)
         except ValueError as error:
-            expected = "expected one such as S NP NN /NP VP VBZ /VP /S"
-            raise UserError(f"reference {number} is not a tree: {error}; {expected}.") from error
+            problem = f"reference {number} is not a tree: {error}"
+            raise UserError(f"{problem}; expected such as S NP NN /NP VP VBZ /VP /S.") from error
 
 
 def _compare(parse: str, gold: Tree) -> BracketCounts:

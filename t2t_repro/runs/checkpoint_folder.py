@@ -93,8 +93,8 @@ class CheckpointFolder:
         steps = self.trained()
         self.check_whole(since=steps[-count] if 0 < count <= len(steps) else -1)
         if count < 1 or not steps:
-            fix = f"which holds {len(steps)}: give --last=1 or more, or train first"
-            raise UserError(f"cannot average {count} checkpoints of {self.path}, {fix}.")
+            problem = f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}"
+            raise UserError(f"{problem}: give --last=1 or more, or train first.")
         return {step: self.prefix(step) for step in steps[-count:]}
 
     def write(self, checkpoint: "tf.train.Checkpoint", step: int) -> None:

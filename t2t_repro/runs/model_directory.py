@@ -51,14 +51,17 @@ class ModelDirectory:
 
     Args:
         path: the directory; it need not exist to be written to.
+
+    Raises:
+        UserError: the path has characters that TensorFlow takes for a pattern.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = path = Path(path)
         if {*str(path)} & {*"*?[]\\"}:
             # Checkpoints could be written there, but not read again.
-            fix = "TensorFlow takes *, ?, [, ] and \\ for a pattern of names: rename it"
-            raise UserError(f"the model directory is {str(path)!r}, and {fix}.")
+            problem = f"the model directory is {str(path)!r}, but *, ?, [, ] and \\ are patterns"
+            raise UserError(f"{problem} of names to TensorFlow: rename it.")
         self.model_json = path / "model.json"
         self.config_gin = path / "config.gin"
         self.operative_config_gin = path / "operative_config.gin"
@@ -220,8 +223,8 @@ class ModelDirectory:
             UserError: a file of the model is missing.
         """
         if not self.model_json.is_file():
-            fix = f"{self.model_json.name} is missing; {_advice(self.path)}"
-            raise UserError(f"{self.path} is not a model directory: {fix}.")
+            problem = f"{self.path} is not a model directory"
+            raise UserError(f"{problem}: {self.model_json.name} is missing; {_advice(self.path)}.")
         check_subword_files(self.path)
 
 

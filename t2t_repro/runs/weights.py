@@ -137,8 +137,8 @@ def check_exportable(
     Args:
         model: built.
         engine: the name of the other one.
-        settings: the model's value and the supported values of each setting, by name; they are
-            added to those that most engines need, or replace them.
+        settings: the model's value and the supported values of each setting, by name. Those of
+            most engines are added; a setting given here takes the place of its namesake.
 
     Raises:
         UserError: the engine does not support a setting, or the model has weights of the user's own

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from babel.core import get_global
 
@@ -13,7 +13,7 @@ _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "nor": "nb"}
 """LibreTranslate's own codes, and Norwegian, which is Bokmål unless it is said to be Nynorsk."""
 
 
-def find_code(asked: str, codes: Iterable[str]) -> str:
+def find_code(asked: str, codes: Collection[str]) -> str:
     """Returns the code that means the same language as `asked`.
 
     Without one, returns `asked`. "PT_br" means pt-BR. If nothing else is served, "pt" means it too,
@@ -34,14 +34,20 @@ def standard_code(label: str) -> str:
 
 
 def usual_codes(codes: Collection[str]) -> dict[str, str]:
-    """Returns the clients' code of each of a model's languages, by that of `standard_code`.
+    """Shortens the codes of a model's languages to those that clients use.
 
-    A script is left out where the language has no other, also if CLDR expects another one. Both
-    scripts of Chinese are always said.
+    A script is left out where the model has the language in no other one: "sr" is sr-Cyrl or
+    sr-Latn, whichever it has. Both scripts of Chinese are always said.
+
+    Args:
+        codes: of all the model's languages, as `standard_code` writes them.
+
+    Returns:
+        the short code, by the full one.
     """
-    short = {code: re.sub("-(?!Han[st])[A-Z][a-z]{3}$", "", code) for code in codes}
+    short = {full: re.sub("-(?!Han[st])[A-Z][a-z]{3}$", "", full) for full in codes}
     counts = Counter(short.values())
-    return {code: name if counts[name] == 1 else code for code, name in short.items()}
+    return {full: code if counts[code] == 1 else full for full, code in short.items()}
 
 
 def is_language(code: str) -> bool:

@@ -104,8 +104,8 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     pairs = [match.groups() for match in map(_DIRECTION.fullmatch, text.split(",")) if match]
     is_known = all(code == "*" or is_language(code) for code in chain.from_iterable(pairs))
     if not is_known or len(pairs) <= text.count(","):
-        expected = "expected codes of languages, such as en-de, or en-de,en-pt-BR, or en-*."
-        raise UserError(f"--direction={text}: {expected}")
+        examples = "en-de, or en-de,en-pt-BR, or en-*"
+        raise UserError(f"--direction={text}: expected codes of languages, such as {examples}.")
     return [(source, target) for source, target in pairs]
 
 
@@ -214,25 +214,31 @@ class Query:
         for name in ("q", "source", "target"):
             if not document.get(name):
                 raise UserError(f"{name} is missing or empty")
+
         self._is_list = isinstance(document["q"], list)
-        given = texts("q", document["q"] if self._is_list else [document["q"]])
-        characters = sum(map(len, given))
-        if len(given) > max_texts or characters > max_characters:
-            message = f"expected at most {max_texts} texts of {max_characters} characters in all"
-            raise UserError(f"q has {len(given)} texts, {characters} characters, {message}")
+        self.texts = texts("q", document["q"] if self._is_list else [document["q"]])
+        characters = sum(map(len, self.texts))
+        if len(self.texts) > max_texts or characters > max_characters:
+            received = f"q has {len(self.texts)} texts, {characters} characters"
+            limits = f"{max_texts} texts of {max_characters} characters in all"
+            raise UserError(f"{received}, expected at most {limits}")
+
         text_format = document.get("format") or "text"
-        alternatives = document.get("alternatives") or 0
         if text_format not in ("text", "html"):
             raise UserError(f"format is {short(text_format)}, expected 'text' or 'html'")
-        if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
-            raise UserError(f"alternatives is {short(alternatives)}, expected a number")
         self._is_html = text_format == "html"
         split = split_html if self._is_html else _lines
-        self.texts, self._pieces = given, [[*split(text)] for text in given]
+        self._pieces = [[*split(text)] for text in self.texts]
+
+        alternatives = document.get("alternatives") or 0
+        if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
+            raise UserError(f"alternatives is {short(alternatives)}, expected a number")
         self._alternatives = int(alternatives)
+
         # No code is longer: to look for a text of megabytes takes long.
         source, target = (str(document[name])[:40] for name in ("source", "target"))
         target = find_code(target, [one.target for one in directions])
+        # The directions into the target, by source.
         served = {one.source: one for one in directions if one.target == target}
         self._is_auto = source.lower() == "auto"
         if self._is_auto and len(served) == 1:

@@ -83,13 +83,13 @@ def read_request(
     counts = [len(column) for column in columns.values() if isinstance(column, list)]
     is_whole = columns.keys() == {*names} and len(counts) == len(names)
     if not is_whole or len({*counts}) > 1 or (in_rows and "inputs" in document):
-        fix = f"expected 'instances' or 'inputs', equally many texts for {' and '.join(names)}"
-        raise UserError(f"received {short(document)}, {fix}")
+        problem = f"received {short(document)}, expected 'instances' or 'inputs'"
+        raise UserError(f"{problem}, equally many texts for {' and '.join(names)}")
     for name, column in columns.items():
         texts(f"input {name}", column)
     if counts[0] > max_rows:
-        most = f"expected at most {max_rows}: send several requests"
-        raise UserError(f"received {counts[0]} rows, {most}")
+        problem = f"received {counts[0]} rows"
+        raise UserError(f"{problem}, expected at most {max_rows}: send several requests")
     return signature, columns, in_rows
 
 
@@ -109,11 +109,11 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def write_answer(outputs: Columns, in_rows: bool) -> bytes:
-    """Writes the answer to a request.
+    """Encodes the answer to a request as JSON in UTF-8.
 
     Args:
-        outputs: the values of each output.
-        in_rows: whether in row form.
+        outputs: the values of each output, by name.
+        in_rows: whether the request, and so the answer, is in row form (see the module).
     """
     answer: dict[str, Any] = {"outputs": outputs}
     if in_rows:
@@ -179,7 +179,14 @@ class Answers:
 def _scores(
     score: Callable[..., list[Any]], source: Sequence[str], target: Sequence[str]
 ) -> Columns:
-    """Scores given translations."""
+    """Scores given translations: the outputs of the signature "score".
+
+    Args:
+        score: an engine's; it returns a `PairScore` of each pair.
+        source: texts.
+        target: their translations.
+    """
+    # A request's lines have no numbers.
     scores = score(source, target, first=None)
     return {
         "log_probability": [pair.log_probability for pair in scores],

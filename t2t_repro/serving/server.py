@@ -192,8 +192,8 @@ class Server:
             if address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified:
                 return
         if name not in ("localhost", self._options.host, *self._options.allowed_host):
-            expected = "expected this machine or a name of --allowed_host"
-            raise web.HTTPMisdirectedRequest(text=f"Host is {host[:80]}, {expected}")
+            problem = f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
+            raise web.HTTPMisdirectedRequest(text=problem)
 
     async def _handle(self, answer: _Endpoint, request: web.Request) -> web.Response:
         """Answers a request that is counted, and has to arrive in time."""

@@ -412,14 +412,14 @@ def _word_bounds() -> NDArray[np.int32]:
 
 
 def _unescaped(words: tf.Tensor) -> tf.Tensor:
-    """Undoes the escapes of [tokens] strings."""
-    parts = tensorflow_text.regex_split(words, _ESCAPE, _ESCAPE)
+    """Undoes the escapes of [tokens] strings: [tokens] strings."""
+    parts = tensorflow_text.regex_split(words, _ESCAPE, keep_delim_regex_pattern=_ESCAPE)
     flat = parts.flat_values
     is_number = tf.strings.regex_full_match(flat, _SPELLED)
-    flat = tf.where(is_number, _characters_of(flat, is_number), flat)
-    flat = tf.where(parts.flat_values == "\\u", "_", flat)
-    flat = tf.where(parts.flat_values == "\\\\", "\\", flat)
-    return tf.strings.unsorted_segment_join(flat, _row_ids(parts), parts.nrows())
+    text = tf.where(is_number, _characters_of(flat, is_number), flat)
+    text = tf.where(flat == "\\u", "_", text)
+    text = tf.where(flat == "\\\\", "\\", text)
+    return tf.strings.unsorted_segment_join(text, _row_ids(parts), parts.nrows())
 
 
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:

@@ -236,6 +236,6 @@ class MarianSubwords(MarkedSubwords):
             UserError: the side has a vocabulary of words instead.
         """
         if not self.content.model:
-            fix = "and no SentencePiece model, as expected: give --format=saved_model"
-            raise UserError(f"{self.model_path} has words, {fix}.")
+            problem = f"{self.model_path} has words, and no SentencePiece model, as expected"
+            raise UserError(f"{problem}: give --format=saved_model.")
         return self.content.model

@@ -67,8 +67,8 @@ class T2TSubwords(NamedIds):
         self.longest = max(map(len, self.ids), default=0)
         start = tuple(self._pieces[:2])
         if start != RESERVED:
-            fix = "give the vocabulary that t2t-datagen wrote (vocab.*.subwords)"
-            raise UserError(f"{self.model_path} begins with {start}, expected {RESERVED}: {fix}.")
+            problem = f"{self.model_path} begins with {start}, expected {RESERVED}"
+            raise UserError(f"{problem}: give the vocab.*.subwords that t2t-datagen wrote.")
         self.characters = _ESCAPE_CHARACTERS.union(*self.ids)
         self._token_ids = WordIds(self._encode_token)
 
@@ -245,7 +245,7 @@ def _read(path: Path) -> list[str]:
         # Split at \n alone: other characters that end lines may be part of a subword.
         lines = read_at_most(path, MAX_FILE_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
-        reason = f"{reason_of(error)}; expected a file that t2t-datagen wrote"
-        raise UserError(f"{path} cannot be read as a vocabulary: {reason}.") from error
+        problem = f"{path} cannot be read as a vocabulary: {reason_of(error)}"
+        raise UserError(f"{problem}; expected a file that t2t-datagen wrote.") from error
     # A subword may stand in quotation marks.
     return [re.sub(r"^(['\"])(?:(.*)\1)?$", r"\2", line.rstrip()) for line in lines]

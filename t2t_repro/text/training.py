@@ -63,6 +63,9 @@ class SubwordTraining:
             strip and squeeze spaces.
         symbols: texts that are always one subword, such as '<2de>'; counted in `vocab_size`. The
             tags of a `Mixture` are added automatically.
+
+    Raises:
+        UserError: a symbol cannot be told from other text.
     """
 
     vocab_size: Count = 37_000
@@ -167,6 +170,9 @@ class ExistingSubwords:
         side: the vocabulary to take, if source and target have one each there.
         symbols: texts that are always one subword, see `SubwordTraining`; missing ones are added
             after the last id. The tags of a `Mixture` are added automatically.
+
+    Raises:
+        UserError: a symbol cannot be told from other text.
     """
 
     model_dir: str

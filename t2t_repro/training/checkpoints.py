@@ -101,33 +101,33 @@ class Checkpoints:
             self._best.tidy()
 
     def _newest_readable(self) -> int | None:
-        """Returns the step of the newest checkpoint that can be read, or None without any.
+        """Finds the newest checkpoint that can be read, and sets newer ones aside.
+
+        Returns:
+            its step, or None if there are no checkpoints.
 
         Raises:
-            UserError: there are checkpoints, but none can be read.
+            UserError: there are checkpoints, but none can be read; all stay.
         """
+        steps = [*self._last.expected()]
         unreadable: dict[str, str] = {}
-        for step in reversed(self._last.expected()):
-            path = self._last.prefix(step)
-            if not (reason := damage(path)):
-                break
+        while steps and (reason := damage(path := self._last.prefix(steps[-1]))):
             unreadable[path] = reason
-        else:
-            if unreadable:
-                newest, reason = next(iter(unreadable.items()))
-                raise UserError(
-                    f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
-                    f"({newest}: {reason}): put back a copy, or delete the folder to start again."
-                )
-            return None
+            steps.pop()
+        if unreadable and not steps:
+            newest, reason = next(iter(unreadable.items()))
+            raise UserError(
+                f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
+                f"({newest}: {reason}): put back a copy, or delete the folder to start again."
+            )
         for path, reason in unreadable.items():
             logging.warning(
                 f"the checkpoint {path} cannot be read ({reason}): set aside; going on from "
-                f"step {step}"
+                f"step {steps[-1]}"
             )
             if self.is_writer:
                 set_aside(path)
-        return step
+        return steps[-1] if steps else None
 
     def save(self, state: RunState) -> None:
         """Writes a checkpoint, unless the newest one is of the same state."""

@@ -76,6 +76,9 @@ class InitialModel:
         directory: the model directory.
         checkpoint: its name in the directory, e.g. "best/step-2000".
         subwords: subword models of source and target.
+
+    Raises:
+        UserError: the directory has no such checkpoint, or lacks a file.
     """
 
     def __init__(self, model_dir: str | Path, checkpoint: str | None = None) -> None:

@@ -23,6 +23,10 @@ class SummedUpdate:
             own sum over replicas is switched off.
         variables: the variables to update.
         average: follows every update.
+
+    Raises:
+        UserError: the optimizer has settings, or an `apply`, that summed gradients do not go
+            through.
     """
 
     def __init__(

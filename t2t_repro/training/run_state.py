@@ -92,7 +92,7 @@ class RunState:
         return replace(self, epoch=self.epoch + 1, batch=0)
 
     def after_evaluation(self, scores: DevScores, criterion: Criterion) -> "RunState":
-        """Returns the state after a dev evaluation."""
+        """Returns the state after a dev evaluation: its scores, the best ones and the patience."""
         # Scores of different metrics are not compared.
         best = self.best_score if self.metric in ("", scores.metric) else None
         sign = 1 if scores.higher_is_better else -1

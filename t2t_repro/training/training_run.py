@@ -141,7 +141,11 @@ class TrainingRun:
         )
 
     def train(self, data_dir: Path, configuration: Callable[[], Configuration]) -> RunState:
-        """Trains to the end, from the newest checkpoint if there is one; see `train`."""
+        """Trains to the end, from the newest checkpoint if there is one; see `train`.
+
+        Raises:
+            SystemExit: a signal has ended the run.
+        """
         step, workers, schedule = self.step, self.workers, self.settings.schedule
         data, batches = self._prepare(data_dir)
         translator = Translator([step.model], data.subwords, self.settings.translator)

@@ -81,6 +81,14 @@ class Mixture:
         temperature: given in place of weights, see the module. Without either, an epoch has every
             sentence once.
         epoch_sentences: sentence pairs of an epoch; by default as many as all corpora have.
+
+    Attributes:
+        parts: the corpora with their names and tags, sorted by name.
+        splits: the names of the splits of all corpora.
+
+    Raises:
+        UserError: a corpus is a mixture, a tag or weight is of none of them, no weight is positive,
+            or both weights and a temperature are given.
     """
 
     def __init__(
@@ -101,12 +109,14 @@ class Mixture:
             raise UserError("Mixture.weights and .temperature are both bound, expected one.")
         if weights is not None and set(weights) != set(names):
             raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
-        tags_of = {name: tuple(tags[name].split()) for name in tags}
-        self.parts = tuple(Part(name, corpora[name], tags_of.get(name, ())) for name in names)
-        self._weights, self._temperature = weights, temperature or 1.0
+        if weights is not None and not any(weights.values()):
+            raise UserError("Mixture.weights are all 0, expected one above 0.")
+        tags_of = {name: tuple(tags.get(name, "").split()) for name in names}
+        self.parts = tuple(Part(name, corpora[name], tags_of[name]) for name in names)
+        self._weights = weights
+        self._temperature = temperature or 1.0
         self._epoch_sentences = epoch_sentences
-        splits = (split for part in self.parts for split in part.corpus.splits)
-        self.splits = tuple(dict.fromkeys(splits))
+        self.splits = tuple(dict.fromkeys(x for part in self.parts for x in part.corpus.splits))
 
     def describe(self) -> dict[str, Any]:
         """Returns the descriptions and tags of the corpora, not their weights."""
@@ -145,6 +155,9 @@ class Altered:
 
     Attributes:
         corpus: the other corpus.
+
+    Raises:
+        UserError: the other corpus is a mixture.
     """
 
     corpus: Corpus

@@ -40,8 +40,8 @@ def write_argos_package(
             sources begin with a language, which Argos does not write.
     """
     if tags := [*translator.tags.languages.values()]:
-        fix = "which Argos does not write: give --format=ctranslate2"
-        raise UserError(f"sources of the model begin with a language such as {tags[0]}, {fix}.")
+        problem = f"sources of the model begin with a language such as {tags[0]}"
+        raise UserError(f"{problem}, which Argos does not write: give --format=ctranslate2.")
     names = [Locale("en").languages.get(code, code) for code in languages]
     # As Argos Translate names its own.
     name = f"translate-{'_'.join(languages)}-{version.replace('.', '_')}"

@@ -82,6 +82,7 @@ def _specification(translator: Translator) -> Spec:
     model, layer = translator.model, translator.model.config
     supported = {
         "LayerConfig.activation": (layer.activation, sorted(layout.ACTIVATIONS)),
+        # CTranslate2 has settings of its own for these.
         **{f"Transformer.{x}": (0, [0]) for x in ("start_id", "first_position", "source_eos")},
     }
     check_exportable(model, "CTranslate2", supported)
@@ -147,15 +148,20 @@ def _layers(model: Transformer) -> dict[str, Any]:
 
 
 def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
-    """Returns a weight [outputs, ...], each head padded with zeros to the common depth."""
+    """Returns a weight [outputs, ...], each head padded with zeros to the common depth.
+
+    One without heads is only transposed.
+    """
     value, is_output = np.array(weight.variable), weight.part == "output"
+    # The output's bias is added after the heads are joined.
     if weight.part not in ("query", "key", "value", "output") or (is_output and value.ndim == 1):
         return value.T
-    rows = value.T if is_output else value
-    heads = rows.reshape(*rows.shape[:-1], layer.num_heads, -1)
+    # Heads on the last axis, [..., num_heads * depth]: the output has them on the first.
+    flat = value.T if is_output else value
+    heads = flat.reshape(*flat.shape[:-1], layer.num_heads, -1)
     missing = max(layer.key_depth, layer.value_depth) - heads.shape[-1]
     padded = np.pad(heads, [*[(0, 0)] * (heads.ndim - 1), (0, missing)])
-    joined = padded.reshape(*rows.shape[:-1], -1)
+    joined = padded.reshape(*flat.shape[:-1], -1)
     return joined if is_output else joined.T
 
 

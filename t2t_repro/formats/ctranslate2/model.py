@@ -119,7 +119,11 @@ def _find_splitters(folder: Path) -> list[Path]:
 def _read_side(
     side: str, folder: Path, config: SettingsFile, table: Array, splitter: bytes
 ) -> ImportedSide:
-    """Returns a side's rows in our order, and its splitter."""
+    """Returns a side's rows in our order, and its splitter.
+
+    Raises:
+        UserError: the vocabulary does not fit the table, or lacks EOS or UNK.
+    """
     names = [f"{of}_vocabulary.{end}" for of in ("shared", side) for end in ("json", "txt")]
     path = next((path for name in names if (path := folder / name).exists()), folder / names[0])
     tokens = imported.read_file(path, _read_tokens)
@@ -129,8 +133,8 @@ def _read_side(
     eos, unk = numbers.get(eos_token, _NO_EOS), numbers.get(unk_token, _NO_UNK)
     needs_eos = side == "target" or config.value("add_source_eos", False)
     if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
-        fix = f"with {eos_token} and {unk_token} among them: give the files of one model"
-        raise UserError(f"{path} has {len(tokens)} tokens, expected {len(table)}, {fix}.")
+        problem = f"{path} has {len(tokens)} tokens"
+        raise UserError(f"{problem}, expected {len(table)} with {eos_token} and {unk_token}.")
     may_be_pad = map(numbers.get, ("<pad>", "<blank>", config.value("decoder_start_token", "")))
     pads = [n for n in may_be_pad if n not in (None, eos, unk) and not table[n].any()]
     pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in numbers.items()}
@@ -247,7 +251,11 @@ def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
 
 
 def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) -> None:
-    """Gives a model all of its weights."""
+    """Gives a model all of its weights.
+
+    Raises:
+        UserError: the file lacks some, or has others.
+    """
     scalars = file.scalars
     for variable in model.trainable_variables:
         if (table := tables.get(name_of(variable))) is not None:

@@ -152,12 +152,16 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
 
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
-    """Returns their row of each of our ids: those of pieces, then those without a piece."""
+    """Returns their row of each of our ids: those of pieces, then those without a piece.
+
+    Raises:
+        UserError: the configuration has fewer ids, or PAD or EOS elsewhere.
+    """
     pad, eos, *_ = ids.tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         ours = f"has {count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
-        theirs = f"{len(ids)} pieces, PAD at {pad} and EOS at {eos}: give the files of one model"
-        raise UserError(f"{directory / CONFIG} {ours}, but a vocabulary has {theirs}.")
+        problem = f"{directory / CONFIG} {ours}, but a vocabulary has {len(ids)} pieces"
+        raise UserError(f"{problem}, PAD at {pad} and EOS at {eos}: give the files of one model.")
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
 
 
@@ -328,8 +332,8 @@ def position_kind(
         fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind
-    fix = "the sinusoids of transformers or Marian: a model with learned ones cannot be imported"
-    raise UserError(f"{file.path}: {' and '.join(names)} are not {fix}.")
+    problem = f"{file.path}: {' and '.join(names)} are not the sinusoids of transformers or Marian"
+    raise UserError(f"{problem}: a model with learned ones cannot be imported.")
 
 
 def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArray]) -> None:

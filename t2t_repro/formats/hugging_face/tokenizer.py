@@ -49,7 +49,11 @@ _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
 
 def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
-    """Reads the files of a `MarianTokenizer`; settings that change ids or text are refused."""
+    """Reads the files of a `MarianTokenizer`.
+
+    Raises:
+        UserError: a file cannot be read, or a setting changes ids or text.
+    """
     config = SettingsFile(directory / _CONFIG, _read_config)
     config.require_all(SETTINGS["tokenizers"]["marian"])
     special = [_content(config.value(name)) or default for name, default in _SPECIAL.items()]

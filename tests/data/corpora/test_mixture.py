@@ -47,6 +47,7 @@ def test_pairs_come_corpus_after_corpus_with_their_tags(tmp_path):
     [
         ({"weights": {"a": 1}}, r"Mixture.weights is of 'a', expected 'a', 'b'"),
         ({"weights": {"a": -1, "b": 1}}, r"Mixture.weights is .* each value a number at least 0"),
+        ({"weights": {"a": 0, "b": 0}}, "Mixture.weights are all 0"),
         ({"weights": {"a": 1, "b": 1}, "temperature": 2.0}, "both bound"),
     ],
 )
