@@ -164,5 +164,5 @@ def test_a_shortlist_of_another_vocabulary_is_refused(exported, tmp_path):
     shutil.copytree(exported, tmp_path / "other")
     lists = ShortlistFile.of_lists([*np.array([[2], [3]])], np.arange(2))
     write_shortlist(tmp_path / "other" / "lex.s2t.bin", lists)
-    with pytest.raises(UserError, match=r"lists of 2 source ids"):
+    with pytest.raises(UserError, match=r"has 2 lists"):
         read_marian(tmp_path / "other")
