@@ -96,7 +96,8 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
     columns: list[Sequence[str]] = []
     counts = {}
     for path in FLAGS.reference:
-        name, lines = f"--reference={path}", read_input(path, "reference")
+        name = f"--reference={path}"
+        lines = read_input(path, "reference")
         parts = -1 if ".tsv" in Path(path).suffixes else 0
         rows = [line.split("\t", parts) for line in lines]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:

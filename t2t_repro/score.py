@@ -43,7 +43,8 @@ def main() -> None:
         return {"output": list(map(line_of, scores))}
 
     settings = partial(shared.decoding_settings, translator, checkpoint, ["tokens"])
-    blocks, outputs = text_lines.read_blocks(inputs), {"output": FLAGS.output}
+    blocks = text_lines.read_blocks(inputs)
+    outputs = {"output": FLAGS.output}
     text_lines.work_in_blocks("score", blocks, outputs, settings, work, total)
 
 

@@ -140,7 +140,8 @@ class Stages:
 
     def clean_text(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
         """Yields the text of a split in blocks, with variants and tags, and adds to the reports."""
-        number, variants = 0, self._settings.variants if split == "train" else None
+        number = 0
+        variants = self._settings.variants if split == "train" else None
         parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
         with Progress(f"data: {split}: cleaning") as progress:
             for part in parts:
@@ -171,7 +172,8 @@ class Stages:
         Args:
             pairs: number of training pairs to learn from.
         """
-        text, variants = CleanText(self._result, "train"), self._settings.variants
+        text = CleanText(self._result, "train")
+        variants = self._settings.variants
         for name, (recipe, sides) in self._settings.recipes.files().items():
             # Variants with random words are left out.
             learned = variants.without_words(text) if variants else text
@@ -220,10 +222,8 @@ def _check_pairs_left(split: str, reports: Reports) -> None:
             advice = "check the corpus, loosen Cleaning, or raise prepare.max_length"
             if max(report, key=report.__getitem__, default="") == "held_out_overlap":
                 advice = "these pairs are in the dev or test set: take other text for one of them"
-            raise UserError(
-                f"the split {prepared.part_name(split, corpus)!r} has no sentence pairs left "
-                f"({report.describe()}), expected at least one: {advice}."
-            )
+            problem = f"the split {prepared.part_name(split, corpus)!r} has no sentence pairs left"
+            raise UserError(f"{problem} ({report.describe()}), expected at least one: {advice}.")
 
 
 @dataclass

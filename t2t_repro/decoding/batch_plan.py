@@ -114,7 +114,8 @@ class BatchPlanner:
         Raises:
             UserError: the longest sentence needs more memory than there is.
         """
-        needed, memory, available = self.bytes_of(longest), _MOST_BYTES, available_memory()
+        needed = self.bytes_of(longest)
+        memory, available = _MOST_BYTES, available_memory()
         # On a GPU, TensorFlow manages memory itself.
         if available is not None and not _has_gpu():
             memory = min(max(available // 2, 1), memory)

@@ -52,7 +52,8 @@ class Glossary:
     """
 
     def __init__(self, subwords: SubwordPair, file: str, bonus: float) -> None:
-        names, lines = ["source", "target"], [*read_lines(Path(file))]
+        names = ["source", "target"]
+        lines = [*read_lines(Path(file))]
         is_csv = {*names} <= {*next(csv.reader(lines[:1]), [])}
         of_tabs = csv.DictReader(lines, names, delimiter="\t", quoting=csv.QUOTE_NONE)
         # Weblate exports terms without a translation, too.
@@ -62,7 +63,8 @@ class Glossary:
         except csv.Error as error:
             raise UserError(f"{file}: {error}; expected source and target in CSV.") from error
         terms = [[(row[name] or "").strip() for name in names] for row in rows] or [["", ""]]
-        pieces, codes = subwords.source.pieces(), 2 * len(subwords.languages[:1])
+        pieces = subwords.source.pieces()
+        codes = 2 * len(subwords.languages[:1])
         mark = SPACE_MARK if any(SPACE_MARK in piece for piece in pieces) else "_"
         self._texts = ["", "", *(piece.replace(mark, " ") for piece in pieces[UNK_ID:])]
         sources = subwords.source.encode([source for source, _ in terms])

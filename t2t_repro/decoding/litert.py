@@ -68,12 +68,14 @@ class LiteRTTranslator:
             self.beam_size, self.trained_length = config["beam_size"], config["trained_length"]
             self._longest, self._codes = config["max_source_length"], config["codes"]
             # All share these bytes; each would map the file for itself.
-            model, cores = self.path.read_bytes(), usable_cores()
+            model = self.path.read_bytes()
+            cores = usable_cores()
             loaded = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
             runners = [interpreter.get_signature_runner() for interpreter in loaded]
             self.subwords = open_pair(directory)
             self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
-            inputs, lists = runners[0].get_input_details(), directory / SHORTLIST
+            inputs = runners[0].get_input_details()
+            lists = directory / SHORTLIST
             self._shortlist = ShortlistFile.read(lists) if "among" in inputs else None
             never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
             self._never = np.isin(np.arange(config["vocab_size"]), [*never])
@@ -115,7 +117,8 @@ class LiteRTTranslator:
         encoded = self.subwords.source.encode([line.strip() for line in lines])
         log_untrained(encoded, self.trained_length, first)
         sources = EncodedSentences.cut(lines, encoded, self._longest).without_blank()
-        lengths, cores = [*map(len, sources.ids)], usable_cores()
+        lengths = [*map(len, sources.ids)]
+        cores = usable_cores()
         batches = group_by_length(lengths, min(self._tokens, -(-sum(lengths) // cores)))
         blank = [[Translation("", 0.0)] for _ in lines]
         search = partial(self._search, n_best, sources)

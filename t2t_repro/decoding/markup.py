@@ -120,9 +120,10 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
     source, words = ([one.span() for one in _WORD.finditer(side)] for side in (plain, target))
     spans_of = dict(enumerate(source))
     aligned = [spans_of.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
-    shown, owners, spans = masked(target), [-1] * len(words), {-1: (0, len(target))}
-    # Tags: place, order among those at this place, text.
-    marked, done, tags = "", 0, list[tuple[int, tuple[int, int], str]]()
+    shown = masked(target)
+    owners, spans = [-1] * len(words), {-1: (0, len(target))}
+    # Place, order among those at this place, text.
+    tags: list[tuple[int, tuple[int, int], str]] = []
     for number, (parent, opening, closing) in enumerate(elements(text)):
         start, end = cuts[opening.start()], cuts[closing.start()]
         if not plain[start:end].strip():
@@ -148,6 +149,7 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
             return ""
         spans[number], owners[first : last + 1] = (low, high), [number] * (last + 1 - first)
         tags += [(low, (1, opening.start()), opening[0]), (high, (0, -number), closing[0])]
+    marked, done = "", 0
     for place, _, tag_text in sorted(tags):
         marked, done = marked + target[done:place] + tag_text, place
     return marked + target[done:]

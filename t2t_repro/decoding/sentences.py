@@ -95,7 +95,8 @@ def translate_sentences(
     """
     lines = [line.removeprefix("\ufeff") for line in texts("lines", lines)]
     split_lines = [[*_parts(line, language)] for line in lines]
-    known, divided = {"": Translation("", 0.0)}, dict[str, _Division]()
+    known = {"": Translation("", 0.0)}
+    divided: dict[str, _Division] = {}
     asked = [text for line in split_lines for text, _ in line]
     while unknown := [text for text in dict.fromkeys(asked) if text not in known]:
         known |= {text: Translation("", 0, truncated=True) for text in long(unknown) if _gaps(text)}
@@ -208,7 +209,8 @@ def _join(
     best: Mapping[str, str],
 ) -> Translation:
     """Joins the translations of a line's parts; the line itself if what is kept still differs."""
-    codes, translations = languages_in_front(line), [known[text] for text, _ in parts]
+    translations = [known[text] for text, _ in parts]
+    codes = languages_in_front(line)
     line = line.replace(codes, "", 1)
     # Pieces: the source, and what stands for it.
     pieces = [(" ", " ")]

@@ -118,7 +118,8 @@ def _find(
     is_one = not models and not path.is_dir()
     decoders = [path] if is_one else _single(folder, *names, is_needed=False)
     if not decoders and path.suffix == ".bin":
-        beside, name = sorted(folder.glob("config*.yml")), path.name.encode()
+        beside = sorted(folder.glob("config*.yml"))
+        name = path.name.encode()
         decoders = [file for file in beside if name in read_at_most(file, _MOST_YAML)][:1]
     read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
     decoder = SettingsFile([*decoders, path][0], read)

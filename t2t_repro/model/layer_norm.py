@@ -62,10 +62,8 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
     """
     norm: Any = _NORMS.get(name) or registered_part(name)
     if not (isinstance(norm, type) and issubclass(norm, keras.layers.Layer)):
-        raise UserError(
-            f"LayerConfig.norm is {name!r}, expected {' or '.join(map(repr, _NORMS))}, or "
-            f"{YOUR_OWN}"
-        )
+        problem = f"LayerConfig.norm is {name!r}"
+        raise UserError(f"{problem}, expected {' or '.join(map(repr, _NORMS))}, or {YOUR_OWN}")
     return norm
 
 

@@ -104,10 +104,8 @@ class LayerConfig:
 
     def __post_init__(self) -> None:
         if self.d_model % 2:
-            raise UserError(
-                f"LayerConfig.d_model is {self.d_model}, expected an even number: "
-                "sines and cosines come in pairs."
-            )
+            problem = f"LayerConfig.d_model is {self.d_model}"
+            raise UserError(f"{problem}, expected an even number: sines and cosines come in pairs.")
         if self.d_model % self.num_heads and not (self.d_k and self.d_v):
             raise UserError(
                 f"LayerConfig.d_model={self.d_model} is not divisible by "

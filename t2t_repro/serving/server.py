@@ -137,10 +137,12 @@ class Server:
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Answers a request, to pages of allowed sites too, and writes a line in the log."""
-        began, status = time.monotonic(), "no answer"
+        began = time.monotonic()
+        status = "no answer"
         try:
             response = await self._answer(request, handler)
-            status, origin = str(response.status), request.headers.get("Origin", "")
+            status = str(response.status)
+            origin = request.headers.get("Origin", "")
             if {"*", origin, f"{origin}/"} & {*self._options.allowed_origin}:
                 response.headers["Access-Control-Allow-Origin"] = origin or "*"
                 response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"

@@ -47,10 +47,8 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
     """
     init_from, checkpoint = settings.init_from, settings.init_checkpoint
     if init_from is None and checkpoint is not None:
-        raise UserError(
-            f"train.init_checkpoint = {checkpoint!r}, but train.init_from is not bound: bind the "
-            "model directory that it is in."
-        )
+        problem = f"train.init_checkpoint = {checkpoint!r}, but train.init_from is not bound"
+        raise UserError(f"{problem}: bind the model directory that it is in.")
     if init_from is None:
         return None
     if not CheckpointFolder(directory.checkpoints).expected():
@@ -199,10 +197,8 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
     for part in frozen:
         if not any(name.startswith(f"{part}/") for name in names):
             parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
-            raise UserError(
-                f"TrainStep.frozen names {part!r}, expected parts of the model: {parts}; or parts "
-                "of these, such as 'encoder/layer_0'."
-            )
+            problem = f"TrainStep.frozen names {part!r}, expected parts of the model"
+            raise UserError(f"{problem}: {parts}; or parts of these, such as 'encoder/layer_0'.")
     prefixes = tuple(f"{part}/" for part in frozen)
     weights = zip(names, model.trainable_variables, strict=True)
     return [weight for name, weight in weights if not name.startswith(prefixes)]

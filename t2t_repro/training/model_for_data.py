@@ -69,8 +69,6 @@ def _with_rows(
             # Tags of the data may need more rows than the initial model has.
             model = replace(model, **{name: max(needed, initial)})
         elif needed > bound:
-            raise UserError(
-                f"Transformer.{name} is {bound}, but the subword model has {needed} entries: "
-                "leave it out, or bind at least as many rows."
-            )
+            problem = f"Transformer.{name} is {bound}, but the subword model has {needed} entries"
+            raise UserError(f"{problem}: leave it out, or bind at least as many rows.")
     return model

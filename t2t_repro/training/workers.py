@@ -135,10 +135,8 @@ class Workers:
         first = values[0]
         for index, other in enumerate(values):
             if other != first:
-                raise UserError(
-                    f"worker {index} has {what} {_without(other, first)}, but worker 0 has "
-                    f"{_without(first, other)}: {hint}."
-                )
+                problem = f"worker {index} has {what} {_without(other, first)}"
+                raise UserError(f"{problem}, but worker 0 has {_without(first, other)}: {hint}.")
 
     def check_same_run(self, directory: ModelDirectory, config: str) -> None:
         """Compares programs, devices, configurations and model directories of all workers."""

@@ -73,8 +73,6 @@ def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]
     for pair in corpus.read(split, download_dir):
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
         if not is_pair or not all(isinstance(side, str) and "\n" not in side for side in pair):
-            raise UserError(
-                f"{type(corpus).__name__}.read yields {pair!r} in the split {split!r}, expected "
-                "pairs of strings, each on one line"
-            )
+            problem = f"{type(corpus).__name__}.read yields {pair!r} in the split {split!r}"
+            raise UserError(f"{problem}, expected pairs of strings, each on one line")
         yield pair

@@ -185,7 +185,8 @@ class HuggingFaceModel:
 
     def _differences(self, translator: Translator) -> Iterator[str]:
         """Yields the differences of transformers' decoding, a line each."""
-        settings, alpha = translator.settings, self.generation.get("length_penalty")
+        settings = translator.settings
+        alpha = self.generation.get("length_penalty")
         search = settings.search
         if not isinstance(search, BeamSearch):
             yield f"{type(search).__name__} is left out: transformers will translate greedily"
