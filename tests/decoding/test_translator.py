@@ -195,9 +195,9 @@ def test_a_beginning_is_given_to_beam_search(translator):
 
 def test_a_beginning_beyond_the_limit_is_cut_off_with_a_warning(translator, subwords, caplog):
     line, prefix = "the red bird", "a blue house, the river, the stone and the cloud " * 3
-    (whole, *_), (found, *_) = translator.translate(["x", line], 4, ["", prefix])
-    assert (whole.truncated, found.truncated) == (False, True)
     limit = len(subwords.encode([line])[0]) + 8
+    (whole, *_), (found, *_) = translator.translate([line] * 2, 4, ["a " * limit, prefix])
+    assert (whole.text, whole.truncated, found.truncated) == ("a " * (limit - 1) + "a", False, True)
     assert found.text == subwords.decode(subwords.encode([prefix])[0][:limit])
     assert "line 2: the prefix is longer" in caplog.text
 

@@ -246,16 +246,16 @@ def test_an_evaluation_that_a_signal_interrupts_is_made_by_the_run_that_goes_on(
 
     monkeypatch.setattr(first, "share", share)
     state = first.go()
-    assert (state.step, state.awaits_evaluation) == (at, True)
-    assert first.stopped_by == signal.SIGTERM
+    assert (state.step, state.awaits_evaluation, first.stopped_by) == (at, True, signal.SIGTERM)
     # TensorBoard reads files in the order of their names: the second, then a counter.
     time.sleep(1)
     second = Run(tmp_path / "cut", CountingStep(), batches, 6, scores[at // 2 - 1 :], schedule)
-    assert second.go() == end
-    assert second.stopped_by is None
+    assert (second.go(), second.stopped_by) == (end, None)
     for name in ("dev/nll", "dev/bleu", "train/loss", "train/padding_share"):
         whole, cut = (curve(tmp_path / run / "tensorboard", name) for run in ("whole", "cut"))
         assert whole == cut
+    padding = 1 - batches.count_tokens(0, 0) / np.sum(2 * next(iter(batches.epoch(0, 0))).capacity)
+    assert whole[0] == (1, pytest.approx(padding))
 
 
 @pytest.mark.parametrize("stopped", [False, True])

@@ -75,8 +75,9 @@ def test_the_command_writes_a_model_directory_or_nothing(tmp_path):
 
 
 def test_codes_of_languages_are_words_of_both_sides(tmp_path):
-    words = ["__en__", "__de__", "fra_Latn", *WORDS]
-    engine = write(tmp_path / "theirs", "fairseq", words=words)
+    """Here no id is that of unknown words."""
+    words, special = ["__en__", "__de__", "fra_Latn", *WORDS], ["<s>", "<blank>", "</s>"]
+    engine = write(tmp_path / "theirs", "fairseq", words=words, special=special)
     (found,) = engine.score_batch([["__en__", "w3"]], [["__de__", "w4"]])
     ours = import_it(tmp_path / "theirs")
     (score,) = ours.score([">>en<< w3"], [">>de<< w4"])
