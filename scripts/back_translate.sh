@@ -92,31 +92,9 @@ if [ ! -f "$runs/arguments" ]; then
 fi
 [ "$arguments" = "$(cat "$runs/arguments")" ] || fail "$runs was begun with other arguments, see $runs/arguments: give those, or another --runs."
 
-# 2. A model from target to source.
-if [ -z "$reverse_model" ]; then
-    reverse_model="$runs/reverse/model"
-    cat > "$runs/reverse.gin" <<END
-include '$gin_file'
-prepare.corpus = @TextFilesCorpus()
-TextFilesCorpus.train = $train_reversed
-TextFilesCorpus.dev = $dev_reversed
-END
-    echo "== training from target to source ($runs/reverse.gin)"
-    python -m t2t_repro.trainer --gin_file="$runs/reverse.gin" --model_dir="$reverse_model" \
-        --data_dir="$runs/reverse/data"
-fi
-
-# 3. Sources for the monolingual text.
+# 2. What the model from source to target, of both corpora, is trained with. Mistakes in it are reported before hours of
+# work. There is no text that was translated back to count yet: the parallel text stands for it.
 back="$runs/back.txt"
-search=(--gin_param="Translator.search = @BeamSearch()")
-if [ "$method" = sampling ]; then search=(--gin_param="Translator.search = @Sampling()"); fi
-if [ ! -f "$back" ]; then
-    echo "== translating back ($back)"
-    python -m t2t_repro.translate --model_dir="$reverse_model" --input="$monolingual" \
-        --output="$back" "${search[@]}"
-fi
-
-# 4. A model from source to target, of both corpora.
 {
     echo "include '$gin_file'"
     echo "prepare.corpus = @Mixture()"
@@ -139,15 +117,57 @@ fi
         echo "train.init_from = '$init_from'"
         echo "prepare.subwords = @ExistingSubwords()"
         echo "ExistingSubwords.model_dir = '$init_from'"
+        if [ -f "$init_from/source_subwords.model" ]; then
+            printf '%s\n' "prepare.subwords = @target/ExistingSubwords()" "target/ExistingSubwords.side = 'target'" \
+                "prepare.source_subwords = @source/ExistingSubwords()" "source/ExistingSubwords.side = 'source'"
+        fi
     fi
     # The noise's filler is one subword.
     if [ "$method" = noise ]; then echo "$subwords.symbols = ['<BLANK>']"; fi
 } > "$runs/forward.gin"
+python - "$runs/forward.gin" "back/TextFilesCorpus.train = $train_pair" <<'END'
+import sys
+from t2t_repro import experiment
+from t2t_repro.command_line.program import run
+
+def main():
+    for recipe in experiment.read(gin_file, [stand_in]).preparation.recipes:
+        recipe.describe()  # Adds the symbols.
+
+_, gin_file, stand_in = sys.argv
+del sys.argv[1:]
+run(main)
+END
+
+# 3. A model from target to source.
+if [ -z "$reverse_model" ]; then
+    reverse_model="$runs/reverse/model"
+    cat > "$runs/reverse.gin" <<END
+include '$gin_file'
+prepare.corpus = @TextFilesCorpus()
+TextFilesCorpus.train = $train_reversed
+TextFilesCorpus.dev = $dev_reversed
+END
+    echo "== training from target to source ($runs/reverse.gin)"
+    python -m t2t_repro.trainer --gin_file="$runs/reverse.gin" --model_dir="$reverse_model" \
+        --data_dir="$runs/reverse/data"
+fi
+
+# 4. Sources for the monolingual text.
+search=(--gin_param="Translator.search = @BeamSearch()")
+if [ "$method" = sampling ]; then search=(--gin_param="Translator.search = @Sampling()"); fi
+if [ ! -f "$back" ]; then
+    echo "== translating back ($back)"
+    python -m t2t_repro.translate --model_dir="$reverse_model" --input="$monolingual" \
+        --output="$back" "${search[@]}"
+fi
+
+# 5. The model from source to target.
 echo "== training from source to target ($runs/forward.gin)"
 python -m t2t_repro.trainer --gin_file="$runs/forward.gin" --model_dir="$runs/forward/model" \
     --data_dir="$runs/forward/data"
 
-# 5. What it gives.
+# 6. What it gives.
 split=dev
 if [ -n "$test" ]; then split=test; fi
 echo "== evaluating on the $split set"

@@ -48,6 +48,7 @@ include '$gin_file'
 $smaller
 train.init_from = None
 train.init_checkpoint = None
+TrainStep.frozen = ()
 prepare.corpus = @TextFilesCorpus()
 TextFilesCorpus.train = ('$source', '$runs/translations.txt')
 TextFilesCorpus.dev = ('${dev%,*}', '${dev#*,}')

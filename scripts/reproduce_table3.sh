@@ -91,7 +91,7 @@ do_run() {
     echo "== $folder"
     # All rows and seeds read the same data.
     python -m t2t_repro.trainer --gin_file="$(gin_file_of "$row")" --model_dir="$folder/model" \
-        --data_dir="$runs/table_3_data" "$@"
+        --data_dir="$runs/table_3_data" "$@" || return
     python -m t2t_repro.evaluate --model_dir="$folder/model" --data_dir="$runs/table_3_data" \
         --split=dev --checkpoint=latest
 }
@@ -127,7 +127,9 @@ for ((number = 0; number < jobs; number++)); do
     fi
     workers="$workers $!"
 done
-trap 'kill -TERM 0' INT TERM HUP
+# A second signal would end a trainer without a checkpoint: Ctrl-C has reached all of them already.
+trap 'trap "" INT TERM HUP; kill -TERM $workers; exit 130' INT
+trap 'trap "" TERM; kill -TERM 0; exit 143' TERM HUP
 failed=0
 for worker in $workers; do wait "$worker" || failed=1; done
 python paper/report.py --runs="$runs" --output="$runs/report" ${earlier:+--earlier="$earlier"}

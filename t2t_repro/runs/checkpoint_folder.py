@@ -78,8 +78,8 @@ class CheckpointFolder:
         for step in sorted(listed - {*steps}, reverse=True):
             if step > since and not _unreadable(self.prefix(step)).exists():
                 raise UserError(
-                    f"{self.prefix(step)}.index is missing: copy {self.path} again, whole, or "
-                    "give another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
+                    f"{self.prefix(step)}.index is missing: copy {self.path} again, whole, or give "
+                    "another --checkpoint (averaged, best, latest, checkpoints/step-<n>) or --last."
                 )
 
     def last(self, count: int) -> dict[int, str]:

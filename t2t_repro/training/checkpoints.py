@@ -118,7 +118,7 @@ class Checkpoints:
             newest, reason = next(iter(unreadable.items()))
             raise UserError(
                 f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
-                f"({newest}: {reason}): put back a copy, or delete the folder to start again."
+                f"({newest}: {reason}): put back a copy, or start again in another --model_dir."
             )
         for path, reason in unreadable.items():
             logging.warning(

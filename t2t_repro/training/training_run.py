@@ -219,7 +219,7 @@ class TrainingRun:
                 directory.check_same_model(self.step.model, data.subwords)
             state = self._checkpoints.restore()
             # A finished run keeps its description: it was not trained with another one.
-            if workers.is_chief and not (schedule.has_ended(state) and differing):
+            if workers.is_chief and not schedule.has_ended(state):
                 self._checkpoints.tidy()
                 directory.write_metadata(
                     self.step.model, data.subwords, configuration.config, configuration.operative
