@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.config.values import Count
-from t2t_repro.errors import require_installed
+from t2t_repro.errors import UserError, require_installed
 
 if TYPE_CHECKING:
     from t2t_repro.attention.maps import AttentionMap
@@ -41,6 +41,9 @@ def attention_images(
 
     require_installed("matplotlib", extra="plots")
     source, target = data.text("dev")
+    if sentence > len(source):
+        problem = f"attention_images.sentence is {sentence}"
+        raise UserError(f"{problem}, expected at most {len(source)}, the sentences of dev.")
     pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
     return lambda: [
         (f"attention/{attention.kind}", overview(attention)) for attention in pair.maps()

@@ -71,7 +71,8 @@ class TranslationMemoryCorpus:
         """
         for split in self.splits:
             counts = Counter(kind for kind, _ in self._units(split))
-            report = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+            numbers = (f"{count:,} {kind}" for kind, count in counts.most_common())
+            report = ", ".join(numbers) or "no units"
             logging.info("%s of %s files: %s", split, len(self._paths(split)), report)
             if not counts["pairs"]:
                 expected = f"expected pairs of {' and '.join(self._languages)}"
@@ -82,7 +83,10 @@ class TranslationMemoryCorpus:
         return (pair for kind, pair in self._units(split) if kind == "pairs")
 
     def _paths(self, split: str) -> list[Path]:
-        found = [sorted(glob(expanduser(name), recursive=True)) for name in self._names[split]]
+        found = [
+            [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
+            for name in map(expanduser, self._names[split])
+        ]
         if [] in found:
             name = self._names[split][found.index([])]
             raise UserError(f"TranslationMemoryCorpus.{split}: there is no file {name!r}.")

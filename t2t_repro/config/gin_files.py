@@ -50,15 +50,13 @@ def configure(
         Exception: whatever a module raises that the file imports.
     """
     gin.clear_config()
-    _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
+    path = find_gin_file(gin_file) if gin_file else Path()
+    folders: Sequence[Path] = path.resolve().parents if gin_file else ()
+    _look_for_modules_in(Path.cwd(), *folders[:1], *_GIN_FOLDERS)
     bound: dict[str, Any] = {}
     _act_on("\n".join(defaults), "the configuration of the model directory", bound)
     own_names: set[str] = set()
-    folders: Sequence[Path] = ()
     if gin_file:
-        path = find_gin_file(gin_file)
-        folders = path.resolve().parents
-        _look_for_modules_in(folders[0])
         own_names |= _act_on(read_gin(path), str(path), bound, folders)
     own_names |= _act_on("\n".join(params), "--gin_param", bound, folders)
     # gin.finalize() would keep modules that are imported later from registering theirs.
@@ -93,6 +91,8 @@ def _act_on(text: str, file: str, bound: dict[str, Any], folders: Sequence[Path]
             gin.parse_config(statement.format())
         elif isinstance(statement, IncludeStatement):
             path = find_gin_file(statement.filename, folders)
+            if str(path) == file:
+                raise UserError(f"{place}: the file includes itself, expected another one.")
             included = read_gin(path, f"{place} includes {statement.filename}")
             _look_for_modules_in(path.resolve().parent)
             _act_on(included, str(path), bound, folders)
@@ -220,8 +220,9 @@ def trained_bindings(
     for name, value in bound.items():
         if name in replaced or not is_known(gin_text.owner_of(name)):
             continue
-        if isinstance(value, gin_text.Reference) and value.is_macro:
-            value = bound.get(value[1:], value)
+        for _ in bound:
+            if isinstance(value, gin_text.Reference) and value.is_macro:
+                value = bound.get(value[1:], value)
         binding = f"{name} = {value!r}"
         for reference in gin_text.references_in(value):
             if reference.is_macro or not is_known(reference.selector):

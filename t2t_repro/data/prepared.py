@@ -160,7 +160,7 @@ class PreparedData:
         if differing := differing_values(*map(_with_files_in_words, (existing, identity))):
             data_dir = self.directory.parent
             # Where the trainer puts the model, if its directory is not given.
-            model_dir = data_dir.with_name("model" + data_dir.name.partition("data")[2])
+            model_dir = data_dir.parent / ("model" + data_dir.name.partition("data")[2])
             raise UserError(
                 f"{self.directory} was made with {'; '.join(differing)}: give --data_dir={data_dir}"
                 f"_2 --model_dir={model_dir}_2, and, to train the model of {model_dir} further, "

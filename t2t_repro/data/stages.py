@@ -27,7 +27,7 @@ from t2t_repro.data.preparation import Preparation, prepare_corpus
 from t2t_repro.data.prepared import CleanText, PreparedData, Reports, TextBlock
 from t2t_repro.data.token_store import STORE_FILES, VocabSizes, complete_token_store, token_block
 from t2t_repro.errors import UserError
-from t2t_repro.files import lock, naming, read_json, write_json
+from t2t_repro.files import lock, naming, read_json, sync, write_json
 from t2t_repro.progress import Progress
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair, open_pair
 
@@ -127,7 +127,10 @@ class Stages:
             logging.info("data: %s is complete already", name)
         else:
             with naming(self._partial):
-                write_json(mark, make())
+                reports = make()
+                # Before the mark: after a power cut, the files could be shorter than it says.
+                sync(self._result, *self._result.rglob("*"))
+                write_json(mark, reports)
         reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
         _check_pairs_left(name.rpartition(".")[0], reports)
         return reports

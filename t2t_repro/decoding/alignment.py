@@ -39,9 +39,7 @@ class Aligner:
         layer = settings.layer
         count = model.num_decoder_layers
         if layer is not None and layer > count:
-            raise UserError(
-                f"Aligner.layer is {layer}, expected 1 to {count}, the decoder's layers."
-            )
+            raise UserError(f"Aligner.layer is {layer}, expected 1 to {count}, as the decoder has.")
         self.layer: int = layer or (count if count < 4 else count - 1)
         self._model = model
         self._subwords = subwords

@@ -178,10 +178,8 @@ class Translator:
                 scores are not numbers, or a sentence does not fit in memory.
         """
         if not 1 <= n_best <= self.beam_size:
-            raise UserError(
-                f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}: ask for fewer "
-                "translations or bind a larger beam_size of the search (or Sampling.samples)."
-            )
+            problem = f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}"
+            raise UserError(f"{problem}: ask for fewer or bind beam_size (Sampling.samples).")
         sources = self._encode("source", lines, first).without_blank()
         prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
         truncated = sources.truncated | cut_prefixes

@@ -63,6 +63,10 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
     for _, sources, forms, kind in entries(path, read_text(path)[0]):
         if kind == "header" and (named := re.search(r"(?m)^Language: *([\w-]+)", forms[0])):
             language = named[1]
+            # The texts are then in the other one.
+            tag, *tags = (f"{code}-".lower().replace("_", "-") for code in (language, *languages))
+            is_exchanged = tag.startswith(tags[0]) and not tag.startswith(tags[1])
+            source_language = languages[is_exchanged]
         if kind:
             yield kind
             continue

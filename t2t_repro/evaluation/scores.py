@@ -214,10 +214,8 @@ def aligned(translations: Texts, references: References) -> tuple[list[str], lis
     each = enumerate([item] if isinstance(item, str) else item for item in items)
     rows = [tuple(texts(f"references[{number}]", row)) or ("",) for number, row in each]
     if len(hypotheses) != len(rows) or not rows:
-        raise UserError(
-            f"there are {len(hypotheses)} translations and {len(rows)} references, "
-            "expected the same number, at least 1: give files that belong together."
-        )
+        problem = f"there are {len(hypotheses)} translations and {len(rows)} references"
+        raise UserError(f"{problem}, expected as many, at least 1: give files of one text.")
     if blank := sum(not "".join(row).strip() for row in rows):
         logging.log_first_n(logging.WARNING, f"{blank} of {len(rows)} references are blank", 1)
     return hypotheses, rows

@@ -105,9 +105,8 @@ def _converted(search: "SearchInOneFile") -> bytes:
         try:
             return bytes(converter.convert())
         except ConverterError as error:
-            raise UserError(
-                f"LiteRT cannot express the model ({reason_of(error)}): give --format=saved_model."
-            ) from error
+            problem = f"LiteRT cannot express the model ({reason_of(error)})"
+            raise UserError(f"{problem}: give --format=saved_model.") from error
 
 
 class SearchInOneFile:

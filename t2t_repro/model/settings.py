@@ -107,11 +107,8 @@ class LayerConfig:
             problem = f"LayerConfig.d_model is {self.d_model}"
             raise UserError(f"{problem}, expected an even number: sines and cosines come in pairs.")
         if self.d_model % self.num_heads and not (self.d_k and self.d_v):
-            raise UserError(
-                f"LayerConfig.d_model={self.d_model} is not divisible by "
-                f"num_heads={self.num_heads}: choose another number of heads, "
-                "or give d_k and d_v."
-            )
+            problem = f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
+            raise UserError(f"LayerConfig.{problem}: choose another one, or give d_k and d_v.")
 
     @property
     def key_depth(self) -> int:

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.text.characters import readable, visible
 from t2t_repro.text.sentencepiece import MarkedSubwords, WordMarks, marks_end
 from t2t_repro.vocabulary import EOS_ID, SPACE_MARK, UNK_ID, text_ids
@@ -98,9 +98,13 @@ class MarianFile:
         """Reads the file.
 
         Raises:
-            UserError: the model was imported with --punctuation, which earlier versions had.
+            UserError: the file is damaged, or the model was imported with --punctuation, which
+                earlier versions had.
         """
-        values = json.loads(path.read_bytes())
+        try:
+            values = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise UserError(f"{path} is damaged ({reason_of(error)}): import it again.") from error
         del values["marian"]
         if values.pop("punctuation", None):
             raise UserError(f"{path} was imported with --punctuation: import the model again.")

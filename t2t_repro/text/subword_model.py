@@ -139,11 +139,9 @@ def check_subword_files(directory: Path) -> None:
     """
     names = [path.name for path in subword_files(directory)]
     if names not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
-        raise UserError(
-            f"{directory} has {' and '.join(names) or 'no subword model'}, expected "
-            f"{SHARED_SUBWORDS}, or {SOURCE_SUBWORDS} and {TARGET_SUBWORDS}: give the directory of "
-            "a training run, or copy it again."
-        )
+        problem = f"{directory} has {' and '.join(names) or 'no subword model'}"
+        expected = f"{SHARED_SUBWORDS}, or {SOURCE_SUBWORDS} and {TARGET_SUBWORDS}"
+        raise UserError(f"{problem}, expected {expected}: give a training run's, or copy it again.")
 
 
 def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int64]:

@@ -37,11 +37,8 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
     model = _with_rows(model, preparation.recipes, initial_rows)
     longest = model.max_length if model.positional_encoding == "learned" else None
     if longest is not None and preparation.max_length > longest:
-        raise UserError(
-            f"Transformer.max_length is {longest}, but the data have sentences of up to "
-            f"{preparation.max_length} subwords: bind at least as many positions, or lower "
-            "prepare.max_length."
-        )
+        problem = f"Transformer.max_length is {longest}, below prepare.max_length"
+        raise UserError(f"{problem}, {preparation.max_length}: raise the one or lower the other.")
     return replace(experiment, model=model, preparation=preparation)
 
 

@@ -217,12 +217,15 @@ def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
         schedule_of("b.gin")
 
 
-def test_an_included_file_may_bind_more_than_is_read(tmp_path):
+def test_an_included_file_may_bind_more_than_is_read(tmp_path, monkeypatch):
     base = "adam.learning_rate = @InverseSquareRoot()\nInverseSquareRoot.peak = 1.0\n"
     (tmp_path / "base.gin").write_text(base)
     path = tmp_path / "mine.gin"
     path.write_text("include 'base.gin'\nadam.learning_rate = 0.1\n")
+    monkeypatch.setattr(sys, "path", [])
     configure(path, [], [adam])
+    # A user's module counts more than one of the package that has its name.
+    assert sys.path[:2] == [str(Path.cwd()), str(tmp_path.resolve())]
     with pytest.raises(UserError, match=r"binds InverseSquareRoot\.peak, but"):
         configure(path, ["InverseSquareRoot.peak = 2.0"], [adam])
 
@@ -236,6 +239,9 @@ def test_an_include_overrides_what_comes_before_it_alone(tmp_path):
     assert schedule_of(path) == (1, 2)
     path.write_text("include 'base.gin'\n\nTrainingSchedule.stops = 2\n")
     with pytest.raises(UserError, match=r"mine\.gin, line 3"):
+        schedule_of(path)
+    path.write_text("include 'mine.gin'\n")
+    with pytest.raises(UserError, match="includes itself"):
         schedule_of(path)
 
 

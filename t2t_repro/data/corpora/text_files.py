@@ -47,6 +47,12 @@ class TextFilesCorpus:
         dev: entries for model selection; optional in a mixture.
         test: entries to evaluate on.
         more_tests: entries of further test sets, by name.
+
+    Attributes:
+        splits: the names of the splits that are there.
+
+    Raises:
+        UserError: an entry is neither one file nor two, or a name of `more_tests` cannot be used.
     """
 
     def __init__(
@@ -56,7 +62,11 @@ class TextFilesCorpus:
         test: Entry | Sequence[Entry] | None = None,
         more_tests: Mapping[str, Entry | Sequence[Entry]] | None = None,
     ) -> None:
-        given = given_splits(train, dev, test) | dict(more_tests or {})
+        given = given_splits(train, dev, test)
+        if wrong := [name for name in more_tests or {} if name in given or "/" in name]:
+            problem = f"TextFilesCorpus.more_tests has {wrong[0]!r}"
+            raise UserError(f"{problem}, expected a name of its own, without a slash.")
+        given |= dict(more_tests or {})
         self._files = {split: _parse_entries(split, value) for split, value in given.items()}
         self.splits = tuple(self._files)
 
@@ -102,7 +112,10 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
         UserError: an entry is neither one file nor two different ones.
     """
     parsed = []
-    for entry in (value or [()]) if isinstance(value, list) else [value]:
+    # Pairs may also stand in round brackets.
+    is_list = isinstance(value, list) or any(not isinstance(name, str) for name in value)
+    entries: list[Any] = ([*value] or [()]) if is_list else [value]
+    for entry in entries:
         names = (entry,) if isinstance(entry, str) else entry
         are_different = len({*map(realpath, names)}) == len(names)
         if len(names) not in (1, 2) or not are_different:

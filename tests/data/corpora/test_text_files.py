@@ -18,7 +18,7 @@ def test_pairs_columns_plain_and_compressed_are_read_one_after_the_other(tmp_pat
     a = (write(tmp_path / "a.en", "one\ntwo\n"), write(tmp_path / "a.de.gz", "eins\nzwei\n"))
     b = write(tmp_path / "b.tsv.gz", "three\tdrei\n")
     c = [write(tmp_path / "c.en", "four\n"), write(tmp_path / "c.de", "vier")]
-    corpus = TextFilesCorpus(train=[a, b, c], dev=dev, test=a, more_tests={"test_2": dev})
+    corpus = TextFilesCorpus(train=(a, b, c), dev=dev, test=a, more_tests={"test_2": dev})
     corpus.prepare(tmp_path)
     assert corpus.splits == ("train", "dev", "test", "test_2")
     pairs = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier")]
@@ -111,6 +111,8 @@ def test_damaged_files_are_named(tmp_path, dev, suffix):
 def test_values_of_another_form_are_refused_at_once(value):
     with pytest.raises(UserError, match=r"TextFilesCorpus\.train"):
         TextFilesCorpus(value, "dev.tsv")
+    with pytest.raises(UserError, match=r"more_tests has 'train'"):
+        TextFilesCorpus("a.tsv", "dev.tsv", more_tests={"train": "b.tsv"})
 
 
 def test_description_follows_the_content_and_not_the_place(tmp_path, dev):

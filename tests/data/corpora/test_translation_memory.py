@@ -99,6 +99,8 @@ def test_pairs_are_read_and_the_rest_is_counted(tmp_path, caplog, name, text, pa
 
 
 def test_other_languages_make_no_pairs(tmp_path):
+    corpus = TranslationMemoryCorpus(write(tmp_path / "a.PO", PO), None, None, "de", "en")
+    assert next(corpus.read("train", tmp_path)) == ("%s speichern", "Save %s")
     path = write(tmp_path / "a.xliff", XLIFF_2.format("fr"))
     with pytest.raises(UserError, match="expected pairs of en and de"):
         TranslationMemoryCorpus(train=path).prepare(tmp_path)
