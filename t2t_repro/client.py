@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from itertools import chain, islice, repeat
 from typing import Any
 from urllib.error import HTTPError
@@ -30,7 +31,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the client on its flags."""
     text_lines.check_output()
-    if not FLAGS.input and not FLAGS.output and sys.stdin.isatty():
+    if not (FLAGS.input or FLAGS.output) and sys.stdin.isatty() and sys.stdout.isatty():
         text_lines.converse(_translated)
     else:
         text_lines.write_output(_translated(text_lines.read_input(FLAGS.input)), FLAGS.output)
@@ -85,7 +86,7 @@ def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:
             return json.load(response)["predictions"]
     except HTTPError as error:
         reason = f"status {error.code}: {error.read().decode(errors='replace')}"
-    except OSError as error:
+    except (OSError, HTTPException, ValueError, LookupError) as error:
         reason = f"{error}; expected a running server, e.g. python -m t2t_repro.serve"
     raise UserError(f"--server={FLAGS.server}: {reason}")
 

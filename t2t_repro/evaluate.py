@@ -78,10 +78,11 @@ def _check_flags() -> None:
         UserError: a flag is missing, or excludes another one.
     """
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
-    if not (FLAGS.model_dir or FLAGS.translations) or needs_reference != bool(FLAGS.reference):
+    is_enough = FLAGS.model_dir or (FLAGS.translations and not FLAGS.output)
+    if not is_enough or needs_reference != bool(FLAGS.reference):
         raise UserError(
             "expected --model_dir for a split of its data; or --model_dir, --source and "
-            "--reference; or --translations and --reference."
+            "--reference; or --translations and --reference, without --output."
         )
     check_output()
 

@@ -59,11 +59,12 @@ def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
         # For several threads, each of which translates on one core.
         settings = replace(translator.settings, workers=1)
         translators.append(translator.with_settings(settings))
-        # The first call compiles the search.
-        translators[-1].translate(["a"], settings.search.beam_size, first=None)
+        # The first call compiles the search. With a language in front nothing is warned of.
+        text = next(iter(translators[-1].tags.languages.values()), "") + " a"
+        for n_best in [settings.search.beam_size, *[1] * (len(translators) == 1)]:
+            translators[-1].translate([text], n_best, first=None)
         if translators[-1].aligns:
-            translators[-1].align(["a"], ["a"])
-    translators[0].translate(["a"], first=None)
+            translators[-1].align([text], ["a"])
     from t2t_repro.decoding.batch_plan import default_workers
 
     return translators, default_workers()

@@ -58,7 +58,8 @@ def main() -> None:
     total = text_lines.count_lines(inputs)
     engine, settings = _load_engine()
     work = partial(_translate, engine)
-    if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
+    has_files = FLAGS.input or FLAGS.prefix or FLAGS.output
+    if not has_files and sys.stdin.isatty() and sys.stdout.isatty():
         text_lines.converse(lambda lines: work(Block(1, {"input": lines}))["output"])
         return
     more = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
@@ -109,6 +110,8 @@ def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
         return engine, partial(shared.litert_settings, engine.path, _USED)
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
+    if FLAGS.alignments:
+        translator.align([], [])  # Not every model aligns.
     return translator, partial(shared.decoding_settings, translator, checkpoint, _USED)
 
 

@@ -120,12 +120,10 @@ class BatchPlanner:
         if available is not None and not _has_gpu():
             memory = min(max(available // 2, 1), memory)
         if needed > memory:
-            raise UserError(
-                f"a sentence of {longest} subwords takes up to {needed / 1e9:.3g} GB with "
-                f"beam_size={self.beam_size}, expected at most {memory / 1e9:.3g} GB, half "
-                "of what is free: bind a smaller beam_size (Sampling.samples) of the search, or a "
-                "smaller Translator.max_source_length."
-            )
+            problem = f"a sentence of {longest} subwords takes up to {needed / 1e9:.3g} GB"
+            most = f"{memory / 1e9:.3g} GB, half of what is free"
+            smaller = "beam_size (Sampling.samples) of the search or Translator.max_source_length"
+            raise UserError(f"{problem}, expected at most {most}: bind a smaller {smaller}.")
         return memory
 
 

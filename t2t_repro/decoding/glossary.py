@@ -54,11 +54,11 @@ class Glossary:
     def __init__(self, subwords: SubwordPair, file: str, bonus: float) -> None:
         names = ["source", "target"]
         lines = [*read_lines(Path(file))]
-        is_csv = {*names} <= {*next(csv.reader(lines[:1]), [])}
         of_tabs = csv.DictReader(lines, names, delimiter="\t", quoting=csv.QUOTE_NONE)
         # Weblate exports terms without a translation, too.
         of_commas = csv.DictReader(lines, strict=True)
         try:
+            is_csv = {*names} <= {*next(csv.reader(lines[:1]), [])}
             rows = [row for row in of_commas if row["target"]] if is_csv else [*of_tabs]
         except csv.Error as error:
             raise UserError(f"{file}: {error}; expected source and target in CSV.") from error

@@ -77,7 +77,9 @@ class SamplingSteps(StepLoop):
             forced = prefix_id(row.prefix[0], step)[:, None]
             drawn = tf.where(forced != PAD_ID, forced, drawn)
         has_ended = state.last_ids == EOS_ID
-        gained = tf.where(has_ended, 0.0, _log_p(logits, drawn))
+        chosen = tf.gather(logits, drawn, batch_dims=2)
+        log_p = chosen if self.constraints.normalized else _log_p(logits, drawn)
+        gained = tf.where(has_ended, 0.0, log_p)
         drawn = tf.where(has_ended, PAD_ID, drawn)
         is_here = tf.range(tf.shape(state.ids)[-1]) == step
         return _State(

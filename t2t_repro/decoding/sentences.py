@@ -48,7 +48,7 @@ def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[st
 
     Markup that is taken out before a sentence is translated does not count.
     """
-    plain = (lift(text)[0] if engine.align else text for text in sentences)
+    plain = (lift(text)[0] if engine.aligns else text for text in sentences)
     encoded = engine.subwords.source.encode([f"{tag} {text}".strip() for text in plain])
     longest = engine.trained_length
     return {text for text, ids in zip(sentences, encoded, strict=True) if len(ids) > longest}

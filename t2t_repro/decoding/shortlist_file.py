@@ -1,13 +1,16 @@
 """The file of a lexical shortlist: which target ids may translate each source id."""
 
 import io
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import write_whole
 from t2t_repro.vocabulary import UNK_ID
 
@@ -58,9 +61,16 @@ class ShortlistFile(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> "ShortlistFile":
-        """Reads the file of a model directory."""
-        with np.load(path, allow_pickle=False) as arrays:
-            return cls(*(arrays[name] for name in cls._fields))
+        """Reads the file of a model directory.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return cls(*(arrays[name] for name in cls._fields))
+        except (EOFError, ValueError, BadZipFile, zlib.error) as error:
+            raise UserError(f"{path} is damaged ({reason_of(error)}): copy it again.") from error
 
     def write(self, path: Path) -> None:
         """Writes the file of a model directory."""

@@ -174,8 +174,9 @@ class Translator:
             fewer than n_best if the search found fewer different ones.
 
         Raises:
-            UserError: n_best is not in 1 ... beam_size, there are not N prefixes, the model's
-                scores are not numbers, or a sentence does not fit in memory.
+            ValueError: there are not N prefixes.
+            UserError: n_best is not in 1 ... beam_size, the model's scores are not numbers, or a
+                sentence does not fit in memory.
         """
         if not 1 <= n_best <= self.beam_size:
             problem = f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}"

@@ -182,7 +182,5 @@ def source_and_target(inputs: Pair) -> tuple[Any, Any]:
     if isinstance(inputs, tuple | list) and len(inputs) == 2:
         source, target = inputs
         return source, target
-    raise UserError(
-        f"the Transformer was called with one {type(inputs).__name__}, expected source and target: "
-        'pass (source, target), or {"source": source, "target": target}.'
-    )
+    problem = f"the Transformer was called with one {type(inputs).__name__}"
+    raise UserError(f"{problem}, expected source and target: a pair, or a dict with these names.")

@@ -96,10 +96,9 @@ class TreebankCorpus:
         for path in (self._folder / name for name in sorted(names)):
             files += sorted(filter(_is_treebank, path.rglob("*"))) if path.is_dir() else [path]
         if not files:
-            raise UserError(
-                f"TreebankCorpus.{split}: no file of trees at {self._folder / pattern}; expected a "
-                f"file, a pattern, or a folder with files named {', '.join(_SUFFIXES)}."
-            )
+            problem = f"TreebankCorpus.{split}: no file of trees at {self._folder / pattern}"
+            expected = f"a file, a pattern, or a folder with files named {', '.join(_SUFFIXES)}"
+            raise UserError(f"{problem}; expected {expected}.")
         return files
 
 

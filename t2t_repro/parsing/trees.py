@@ -210,7 +210,10 @@ def linearise(tree: Tree) -> str:
     """
     symbols: list[str] = []
     for position in positions(tree):
-        symbols += [constituent.label for constituent in position.opening]
+        labels = [constituent.label for constituent in position.opening]
+        if any(name[:1] == _CLOSE != name for name in (position.tag, *labels)):
+            raise ValueError("a label begins with a slash, as closing symbols do: rename it")
+        symbols += labels
         symbols.append(position.tag)
         if position.inside and position.inside.label == position.tag and not position.closing:
             raise ValueError(

@@ -144,9 +144,8 @@ class SubwordTraining:
             )
         except RuntimeError as error:
             reason = str(error).rpartition("] ")[2]
-            raise UserError(
-                f"SubwordTraining.vocab_size is {self.vocab_size}; SentencePiece says: {reason}"
-            ) from error
+            problem = f"SubwordTraining.vocab_size is {self.vocab_size}"
+            raise UserError(f"{problem}; SentencePiece says: {reason}") from error
         finally:
             path.with_suffix(".rules").unlink(missing_ok=True)
         proto = ModelProto.FromString(model.getvalue())
@@ -192,11 +191,9 @@ class ExistingSubwords:
         """
         pair = open_pair(Path(expanduser(self.model_dir)))
         if self.side is None and pair.source is not pair.target:
-            raise UserError(
-                f"{self.model_dir} has a vocabulary for the source and one for the target, "
-                "expected ExistingSubwords.side = 'source' or 'target': bind one of them, or both "
-                "as @source/ExistingSubwords() and @target/ExistingSubwords()."
-            )
+            problem = f"{self.model_dir} has a vocabulary for the source and one for the target"
+            both = "both, as @source/ExistingSubwords() and @target/ExistingSubwords()"
+            raise UserError(f"{problem}: bind ExistingSubwords.side for one of them, or {both}.")
         return pair.source if self.side == "source" else pair.target
 
     @cached_property

@@ -54,10 +54,8 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
     if not CheckpointFolder(directory.checkpoints).expected():
         return InitialModel(Path(expanduser(init_from)), checkpoint)
     if not read_ancestry(directory.ancestry_json):
-        raise UserError(
-            f"{directory.path} has checkpoints of a run that began without train.init_from: leave "
-            f"it out to go on with that, or give another --model_dir to start from {init_from}."
-        )
+        problem = f"{directory.path} has a run that began without train.init_from: leave it out"
+        raise UserError(f"{problem}, or give another --model_dir to start from {init_from}.")
     return None
 
 
@@ -96,20 +94,15 @@ class InitialModel:
             UserError: the model has other sizes, or ties tables that are not tied in these weights.
         """
         if differing := differing_sizes(self._sizes, model, but=_FREE):
-            raise UserError(
-                f"train.init_from = {str(self.directory.path)!r} is a model of other sizes "
-                f"({'; '.join(differing)}): bind what it was trained with, see "
-                f"{self.directory.config_gin}."
-            )
+            problem = f"train.init_from is a model of other sizes ({'; '.join(differing)})"
+            raise UserError(f"{problem}: bind its own, see {self.directory.config_gin}.")
         tied, tied_before = model.tied_embeddings, self._sizes["tied_embeddings"]
         tables_before = _tables(tied_before)
         for roles in _roles(tied).values():
             if len({tables_before[role] for role in roles}) > 1:
-                raise UserError(
-                    f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}, trained "
-                    f"apart in train.init_from = {str(self.directory.path)!r}: bind "
-                    f"{tied_before!r}, or 'none'."
-                )
+                problem = f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}"
+                apart = f"apart in {self.directory.path}"
+                raise UserError(f"{problem}, trained {apart}: bind {tied_before!r}, or 'none'.")
 
     def give(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
         """Copies the weights into a built model, and logs the copied rows.

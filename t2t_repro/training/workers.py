@@ -173,11 +173,9 @@ class Workers:
         except tf.errors.UnknownError as error:
             if "Could not start gRPC server" not in str(error):
                 raise
-            raise UserError(
-                f"the port of worker {self.index} at {self._addresses[self.index]} is taken by "
-                "another program (see ss -ltnp): end it, or give all workers other ports in "
-                "TF_CONFIG."
-            ) from error
+            problem = f"the port of worker {self.index}, {self._addresses[self.index]}, is taken"
+            fix = "end the program that has it (see ss -ltnp), or change TF_CONFIG of all workers"
+            raise UserError(f"{problem}: {fix}.") from error
 
     def _all_gather(self, row: np.ndarray) -> np.ndarray:
         """Concatenates arrays of one shape from all workers, on CPUs."""

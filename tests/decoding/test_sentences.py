@@ -276,5 +276,5 @@ def test_sentences_longer_than_those_of_the_training_are_halved(make, monkeypatc
     (row,) = translate_sentences(["the red bird " * 9], "en", copy, long)
     assert row == Translation("the red bird " * 9, -float(len(copy.asked)))
     assert not long(copy.asked)
-    monkeypatch.setattr(translator, "align", None)
+    monkeypatch.setattr(translator, "aligns", False)
     assert long(["a tree", "<i>a</i> tree"]) == {"<i>a</i> tree"}
