@@ -87,7 +87,9 @@ def _translate_file(path: Path) -> None:
 
     def work(block: Block, report: Report) -> Outputs:
         inputs = block.texts["input"]
-        texts = [f"{FLAGS.tag} {text}" if FLAGS.tag else text for text in map(without_key, inputs)]
+        # Behind the blanks at the beginning: these would count as the tag's.
+        tag = f"{FLAGS.tag} " if FLAGS.tag else ""
+        texts = [x.replace(y := x.lstrip(), tag + y, 1) for x in map(without_key, inputs)]
         translations = translate_split(engine, texts, FLAGS.source_language, report)
         return {"output": [*map(sound_text, inputs, translations, repeat(codec))]}
 

@@ -75,7 +75,7 @@ def split_html(html: str) -> Iterator[Piece]:
             lead = text.index(words)
             end = lead + len(words)
             yield piece[:lead], ""
-            yield piece[lead:end], marked.strip() or _text(piece[lead:end])
+            yield piece[lead:end], marked.strip(" ") or _text(piece[lead:end])
             yield piece[end:], ""
 
 

@@ -135,7 +135,7 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
                         shutil.copyfile(file, Path(copies, file.name))
                 model = Path(copies, "" if model.is_dir() else model.stem)
             # A file beside a config.json stands for the directory.
-            elif model.suffix in (".bin", ".json", ".safetensors"):
+            elif model.suffix in (".bin", ".h5", ".json", ".safetensors"):
                 model = beside if (beside / "config.json").exists() else model
             _check_kind(model, commands or dict(_KINDS))
             yield model

@@ -164,8 +164,8 @@ def _embedding_table(file: WeightsFile) -> Array:
     """Joins the shards of the shared embedding: [vocab, d_model]."""
     matches = map(_SHARD.fullmatch, file.arrays)
     shards = {int(match[1]): file.arrays[match[0]] for match in matches if match}
-    if not shards:
-        name = "symbol_modality_32000_512/shared/weights_0"
+    if not shards or not any("/encoder/" in name for name in file.arrays):
+        name = "symbol_modality_32000_512/shared/weights_0 and transformer/body/encoder"
         fix = "a T2T Transformer's (1.3 or later); source, target and softmax share an embedding"
         raise UserError(f"{file.path} has no variables such as {name}, expected {fix}.")
     return np.concatenate([shards[number] for number in sorted(shards)])

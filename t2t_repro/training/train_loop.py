@@ -149,13 +149,12 @@ class TrainLoop:
         (before, result, tokens, capacity), self._unread = self._unread, None
         step = before.step + 1
         if not result.usable:
-            raise UserError(
-                f"the loss is {float(result.loss):g} and the gradient's norm "
-                f"{float(result.gradient_norm):g} at step {step} (epoch {before.epoch}, batch "
-                f"{before.batch}), expected finite numbers: lower the learning rate or bind "
-                "adam.clip_norm, then start again; the last checkpoint is intact "
-                f"({self.checkpoints.newest or 'none was written yet'})."
-            )
+            loss, norm = float(result.loss), float(result.gradient_norm)
+            place = f"step {step} (epoch {before.epoch}, batch {before.batch})"
+            problem = f"the loss is {loss:g} and the gradient's norm {norm:g} at {place}"
+            fix = "lower the learning rate or bind adam.clip_norm, then start again"
+            newest = self.checkpoints.newest or "none was written yet"
+            raise UserError(f"{problem}: {fix}; the last checkpoint is intact ({newest}).")
         if result.stop_votes:
             # A worker that writes a checkpoint reads this before the next update, others after it.
             self._stop_at = min(self._stop_at, step + 1)

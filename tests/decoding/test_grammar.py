@@ -85,24 +85,24 @@ def found_by(search, tables, n_best=1):
     return search.search(model, cache, limits, 6, n_best, constraints)
 
 
-@pytest.fixture(scope="module")
-def tables():
-    return random_tables(seed=3, batch=2, vocab=len(PIECES), depth=6)
+TABLES = random_tables(seed=3, batch=2, vocab=len(PIECES), depth=6)
 
 
 @pytest.mark.parametrize("search", [BeamSearch(1), BeamSearch(3), MarianSearch(3), Sampling(5)])
-def test_every_search_ends_with_trees(tables, search):
-    found = found_by(search, tables, search.beam_size)
+def test_every_search_ends_with_trees(search):
+    found = found_by(search, TABLES, search.beam_size)
     assert found.finished.numpy().all()
-    for hypotheses, words in zip(found.ids.numpy(), WORDS, strict=False):
-        for ids in hypotheses:
+    for row, words in enumerate(WORDS[:2]):
+        for ids, score in zip(found.ids.numpy()[row], found.scores.numpy()[row], strict=True):
             assert is_tree(text_of(ids), words) or not ids.any()
+            own = log_prob_of(TABLES[row], ids[: np.count_nonzero(ids)].tolist())
+            assert not isinstance(search, Sampling) or score == pytest.approx(own, rel=1e-5)
 
 
-def test_a_wide_beam_finds_the_best_tree_with_the_model_s_own_score(tables):
-    found = found_by(BeamSearch(200, 0.0), tables, 2)
+def test_a_wide_beam_finds_the_best_tree_with_the_model_s_own_score():
+    found = found_by(BeamSearch(200, 0.0), TABLES, 2)
     for row in range(2):
-        best = sorted(((log_prob_of(tables[row], ids), ids) for ids in written(row)), reverse=True)
+        best = sorted(((log_prob_of(TABLES[row], ids), ids) for ids in written(row)), reverse=True)
         ours = [tuple(ids[: np.count_nonzero(ids)].tolist()) for ids in found.ids.numpy()[row]]
         assert ours == [ids for _, ids in best[:2]]
         np.testing.assert_allclose(found.scores[row], [score for score, _ in best[:2]], rtol=1e-5)

@@ -25,7 +25,7 @@ from typing import Any
 from absl import logging
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import read_json
+from t2t_repro.files import read_at_most, read_json
 from t2t_repro.formats import imported
 from t2t_repro.formats.hugging_face.model_card import licence_of
 from t2t_repro.formats.imported import ImportedSide, ImportedText, SettingsFile, read_file, table_of
@@ -111,7 +111,8 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
 
 def _read_ids(path: Path) -> tuple[dict[str, int], dict[int, str], list[int]]:
     """Reads the id of every piece, the language of some ids, and the ids of special tokens."""
-    ids = read_json(path)
+    # NLLB's file has 17 MB and more.
+    ids = json.loads(read_at_most(path, 2**26))
     codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
     if path.name != "vocab.json":
         ids = ids["model"]["vocab"] | {one["content"]: one["id"] for one in ids["added_tokens"]}
