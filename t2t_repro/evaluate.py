@@ -64,7 +64,8 @@ def main() -> None:
     else:
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
-    metrics = EvaluationSettings().metrics
+    if not (metrics := EvaluationSettings().metrics):
+        raise UserError("evaluate.metrics is empty, expected one metric at least, such as @bleu.")
     scores = [[of(one.translations, references, sources) for of in metrics] for one in systems]
     _print(systems, scores)
     if (perplexity := systems[place].perplexity) is not None:

@@ -37,10 +37,10 @@ def main() -> None:
     from t2t_repro.formats.ctranslate2.model import read_ctranslate2
     from t2t_repro.formats.imported import model_files, write_imported
 
-    files = model_files(place, "import_ctranslate2")
-    with whole_directory(Path(FLAGS.model_dir)) as partial, files as folder:
+    unpacked = model_files(place, "import_ctranslate2")
+    with whole_directory(Path(FLAGS.model_dir)) as partial, unpacked as folder:
         model = read_ctranslate2(folder, [Path(name) for name in FLAGS.sentencepiece])
-        write_imported(partial, model, os.path.abspath(place), None)
+        write_imported(partial, model, os.path.abspath(place), commit=None)
     logging.info(f"imported {place} into {FLAGS.model_dir}")
 
 

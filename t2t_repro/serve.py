@@ -94,7 +94,7 @@ def cli() -> None:
     shared.define_split()
     direction = "As en-de,de-en: what the model translates; en-*: to all languages of its tags."
     flags.DEFINE_multi_string("direction", [], f"{direction} One for each --model_dir.")
-    flags.DEFINE_integer("max_characters", 50_000, "Of a /translate, at most.", 1)
+    flags.DEFINE_integer("max_characters", 50_000, "The most characters of a /translate.", 1)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients give it.")
     flags.DEFINE_string("host", "127.0.0.1", "The address to listen on; 0.0.0.0: all networks.")
     flags.DEFINE_multi_string("allowed_host", [], "Another name by which clients call the server.")
@@ -102,7 +102,7 @@ def cli() -> None:
     flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free port.", 0, 65535)
     flags.DEFINE_float("max_request_mb", 4.0, "The most MiB of a request.", 0.001, 1024)
     flags.DEFINE_float("client_seconds", 30.0, "The most seconds to receive a request.", 0.1)
-    flags.DEFINE_integer("max_batch_size", 128, "Most sentences of a request or of joined ones.", 1)
+    flags.DEFINE_integer("max_batch_size", 128, "Most texts of a request or of joined ones.", 1)
     flags.DEFINE_integer("max_waiting", 1024, "The most requests at a time.", 1)
     flags.DEFINE_float("drain_seconds", 30.0, "The most seconds to finish requests at the end.", 0)
     run(main)

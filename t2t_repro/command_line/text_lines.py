@@ -276,7 +276,7 @@ class _PartialFile:
 def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
     """Yields the blocks of inputs that belong together line by line.
 
-    Where a block ends depends on the lines alone.
+    Where a block ends depends on the lines alone: a command that is given again finds the same.
 
     Args:
         inputs: paths by flag; see `stream_input`.
@@ -289,6 +289,7 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
     while block := list(_take(rows)):
         columns = dict(zip(inputs, map(list, zip(*block, strict=True)), strict=True))
         for flag, lines in columns.items():
+            # The shorter input, which zip_longest has filled up.
             if None in lines:
                 name, number = named_input(inputs[flag], flag), first - 1 + lines.index(None)
                 raise UserError(f"{name} has {number} lines, expected as many as the other input.")

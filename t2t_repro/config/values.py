@@ -142,12 +142,15 @@ def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
-    """Returns the annotations of a function or constructor, by parameter."""
+    """Returns the annotations of the parameters of a function or class, by name.
+
+    If one cannot be evaluated, all that are texts are left out: these parameters are not checked.
+    """
     function = inspect.unwrap(constructor_of(owner))
     try:
         return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):
-        # An annotation may have a name that is imported for type checkers alone.
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        # An annotation may be prose, or have a name that is imported for type checkers alone.
         return {k: v for k, v in inspect.get_annotations(function).items() if type(v) is not str}
 
 

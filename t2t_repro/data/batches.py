@@ -228,6 +228,7 @@ class Batches:
         def to_tensors(batch: tf.Tensor) -> Batch:
             """Returns a batch, by its number."""
             source, target, capacity = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
+            # A `numpy_function` does not know the shapes of its results.
             for tensor in (source, target):
                 tensor.set_shape([len(chosen), None, None])
             capacity.set_shape([2])

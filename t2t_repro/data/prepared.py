@@ -154,12 +154,12 @@ class PreparedData:
         existing = dict(self.identity)
         for name, model in zip(("source_subwords", "subwords"), self.subwords, strict=True):
             if name in existing and CONTENT in identity.get(name, {}):
-                # ExistingSubwords may be those that were trained for these data.
+                # ExistingSubwords may be those that were trained for these data: by content.
                 content = model.model_path.read_bytes()
                 existing[name] = {CONTENT: hashlib.sha256(content).hexdigest()}
         if differing := differing_values(*map(_with_files_in_words, (existing, identity))):
             data_dir = self.directory.parent
-            # Where the trainer puts the model, if its directory is not given.
+            # Where the trainer puts the model, if its directory is not given: beside the data.
             model_dir = data_dir.parent / ("model" + data_dir.name.partition("data")[2])
             raise UserError(
                 f"{self.directory} was made with {'; '.join(differing)}: give --data_dir={data_dir}"

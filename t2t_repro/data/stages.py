@@ -112,10 +112,12 @@ class Stages:
         shutil.rmtree(self._partial)
 
     def _discard_other_data(self) -> None:
-        """Deletes stages that were made with other settings."""
+        """Deletes stages that were made with other settings, and begins without any."""
         path, identity = self._partial / "identity.json", self._settings.identity
-        is_same = path.exists() and read_json(path) == identity
-        if not (is_same and self._result.is_dir()):
+        # A process that was killed at its very end has moved the result, but left its marks.
+        if not (path.exists() and read_json(path) == identity and self._result.is_dir()):
+            # First: killed while it deletes, a process would leave stages that count as whole.
+            path.unlink(missing_ok=True)
             shutil.rmtree(self._partial, ignore_errors=True)
             self._result.mkdir(parents=True)
             write_json(path, identity)

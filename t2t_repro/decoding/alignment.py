@@ -29,6 +29,9 @@ class Aligner:
         subwords: the subword models of source and target.
         settings: the number of the decoder layer.
 
+    Attributes:
+        layer: the number of the layer whose attention is used, from 1.
+
     Raises:
         UserError: the decoder has fewer layers.
     """
@@ -40,6 +43,7 @@ class Aligner:
         count = model.num_decoder_layers
         if layer is not None and layer > count:
             raise UserError(f"Aligner.layer is {layer}, expected 1 to {count}, as the decoder has.")
+        # The last but one aligns best; of few layers, the last (see `AlignerSettings`).
         self.layer: int = layer or (count if count < 4 else count - 1)
         self._model = model
         self._subwords = subwords
@@ -115,6 +119,5 @@ def pharaoh(links: tf.Tensor) -> tf.Tensor:
     is_link = links != NO_WORD
     rows, words = tf.unstack(tf.where(is_link), axis=1)
     source = tf.strings.as_string(tf.boolean_mask(links, is_link))
-    # Words are numbered from 0 without gaps, so the first link is that of word 0.
-    text = tf.strings.join([tf.where(words > 0, " ", ""), source, "-", tf.strings.as_string(words)])
-    return tf.strings.unsorted_segment_join(text, rows, tf.shape(links)[0])
+    text = tf.strings.join([source, "-", tf.strings.as_string(words)])
+    return tf.strings.unsorted_segment_join(text, rows, tf.shape(links)[0], separator=" ")

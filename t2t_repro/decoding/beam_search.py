@@ -57,8 +57,9 @@ def best_extensions(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds the most probable extensions of a row's hypotheses by one id.
 
-    `kernels.decoding.best_extensions` runs in its place: an edit here has no effect, unless
-    T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
+    Where the size of the vocabulary is known, `kernels.decoding.best_extensions` runs in its place:
+    an edit here has no effect there, unless T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is
+    changed. With a shortlist this function runs.
 
     Args:
         log_probs: [batch, beam] float32, of the hypotheses.

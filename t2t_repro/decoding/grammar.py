@@ -47,14 +47,14 @@ class GrammaticalModel(NamedTuple):
         self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
     ) -> tuple[tf.Tensor, Cache]:
         """Scores the next id of every hypothesis (see `StepModel`)."""
-        scores, model_cache = self.model.step(ids, parents, position, cache[0])
+        model_cache, state = cache
+        scores, model_cache = self.model.step(ids, parents, position, model_cache)
         log_p = tf.cast(scores, tf.float32)
         if not self.normalized:
             log_p = tf.nn.log_softmax(log_p)
-        before = tf.nest.map_structure(
-            lambda part: tf.gather(part, parents, batch_dims=1), cache[1]
-        )
-        state = self.grammar.after(before, ids)
+        # Each hypothesis goes on from its parent's state.
+        state = tf.nest.map_structure(lambda part: tf.gather(part, parents, batch_dims=1), state)
+        state = self.grammar.after(state, ids)
         if isinstance(self.grammar, SoftGrammar):
             return self.grammar.rescored(log_p, state), (model_cache, state)
         is_allowed = self.grammar.allowed(state)

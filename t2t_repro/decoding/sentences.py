@@ -34,9 +34,13 @@ _NUMBER = re.compile(r"\d+")
 def translate_split(
     engine: Engine, lines: Sequence[str], language: str, report: Report = None
 ) -> list[Translation]:
-    """Translates lines sentence by sentence with an engine (see `translate_sentences`)."""
+    """Translates lines sentence by sentence with an engine (see `translate_sentences`).
+
+    `report` is called as in `Engine.translate`; it begins again for halves of sentences.
+    """
 
     def translate(sentences: Sequence[str]) -> Iterator[Translation]:
+        # Sentences have no line numbers that a warning could give.
         return (best for best, *_ in engine.translate(sentences, first=None, report=report))
 
     long = partial(find_long, engine)

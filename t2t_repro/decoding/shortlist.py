@@ -66,9 +66,10 @@ def narrowed(allowed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         allowed: [batch, vocab] bool, as `LexicalShortlist.allowed` finds it.
 
     Returns:
-        the ids that are left, [ids] int32, beginning with PAD, EOS and UNK; and `allowed` of
+        the ids that are left, [ids] int32, ascending from PAD, EOS and UNK; and `allowed` of
         them, [batch, ids].
     """
+    # A search knows these three by their numbers.
     is_special = np.arange(allowed.shape[1]) <= UNK_ID
     ids = tf.cast(tf.where(tf.reduce_any(allowed, axis=0) | is_special)[:, 0], tf.int32)
     return ids, tf.gather(allowed, ids, axis=1)

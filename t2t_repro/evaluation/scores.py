@@ -193,11 +193,15 @@ def sacrebleu_score(
         references: likewise; of each sentence, one or several.
         preprocessing: names the preprocessing of both texts in the signature, e.g.
             "moses:de|compounds:split".
+
+    Raises:
+        UserError: see `aligned`.
     """
     hypotheses, rows = aligned(translations, references)
     segments = Segments(metric, hypotheses, list(map(list, zip_longest(*rows))), preprocessing)
     value = float(metric.corpus_score(hypotheses, segments.references).score)
     signature = segments.signature(metric.get_signature())
+    # Without a tokenizer words end at blanks: such lines match whole or not at all.
     if not value and "|tok:none|" in signature and unspaced_script(chain(*rows)):
         logging.log_first_n(logging.WARNING, f"{name} takes a line without blanks for one word", 1)
     return Score(name, value, signature, segments=segments)

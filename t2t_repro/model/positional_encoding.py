@@ -62,7 +62,7 @@ class PositionalEncoding(SameShape):
     """Adds its position's encoding to every vector: x + PE.
 
     Args:
-        kind: see `settings.Positions`; "interleaved" is the paper's.
+        kind: a name in `SINUSOIDS`, or "learned"; "interleaved" is the paper's.
         max_length: the number of learned positions, for "learned".
         first: the number of the first position, for sinusoids.
 

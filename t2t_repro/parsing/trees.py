@@ -233,9 +233,9 @@ def delinearise(line: str) -> Tree:
     Raises:
         ValueError: a closing symbol closes nothing.
     """
-    names: list[str] = []
-    open_names: list[int] = []
-    ends: dict[int, int] = {}
+    names: list[str] = []  # Tags, and the labels of constituents.
+    open_names: list[int] = []  # Places in `names` of those that may still be closed.
+    ends: dict[int, int] = {}  # By a label's place, the number of names before its closing symbol.
     for symbol in filter(None, line.split(" ")):
         if symbol == _CLOSE or not symbol.startswith(_CLOSE):
             open_names.append(len(names))

@@ -156,12 +156,13 @@ class ModelDirectory:
         """Builds the Transformer without restoring its weights.
 
         Args:
-            checkpoint: its path; by default the one that `checkpoint` finds.
+            checkpoint: the path of the one that the sizes are checked with, before memory is
+                taken; by default the one that `checkpoint` finds.
             precision: "float32" or "mixed_bfloat16"; by default that of the training run.
 
         Raises:
-            UserError: model.json does not describe a Transformer, or one larger than the
-                checkpoint.
+            UserError: there is no checkpoint, or model.json does not describe a Transformer, or
+                one larger than the checkpoint.
         """
         from t2t_repro.model.transformer import Transformer
 

@@ -75,10 +75,10 @@ def read_request(
     def by_name(given: Any) -> dict[str, Any]:
         return given if isinstance(given, dict) else {names[0]: given}
 
-    columns: Columns = by_name(document.get("inputs"))
-    if in_rows:
-        given = document["instances"]
-        rows = list(map(by_name, given if isinstance(given, list) else [None]))
+    columns: Columns = {} if in_rows else by_name(document.get("inputs"))
+    if isinstance(given := document.get("instances"), list):
+        rows = list(map(by_name, given))
+        # Unknown names of any row become columns too, and are refused below.
         columns = {name: [row.get(name) for row in rows] for name in {*names}.union(*rows)}
     counts = [len(column) for column in columns.values() if isinstance(column, list)]
     is_whole = columns.keys() == {*names} and len(counts) == len(names)

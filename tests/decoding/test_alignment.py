@@ -19,7 +19,7 @@ PAIRS = [
     ("", "a"),
     ("a blue  house, the stone", "stone"),
     ("tree", "the river  and the cloud"),
-    ("🙂 a", "a"),
+    ("🙂 a", "\u200b a"),
     ("a\u00b4b \x01 the red", "tree\u00a8 \u200b bird\u00b4s a"),
     ("the cloud", "   "),
 ]
