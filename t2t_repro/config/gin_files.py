@@ -220,6 +220,7 @@ def trained_bindings(
     for name, value in bound.items():
         if name in replaced or not is_known(gin_text.owner_of(name)):
             continue
+        # A macro may stand for another one; a circle of them ends.
         for _ in bound:
             if isinstance(value, gin_text.Reference) and value.is_macro:
                 value = bound.get(value[1:], value)
