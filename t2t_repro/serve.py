@@ -61,7 +61,9 @@ def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
         translators.append(translator.with_settings(settings))
         # The first call compiles the search. With a language in front nothing is warned of.
         text = next(iter(translators[-1].tags.languages.values()), "") + " a"
-        for n_best in [settings.search.beam_size, *[1] * (len(translators) == 1)]:
+        beam_size = settings.search.beam_size
+        # The first model answers with one translation of each text, too.
+        for n_best in (beam_size, 1) if len(translators) == 1 else (beam_size,):
             translators[-1].translate([text], n_best, first=None)
         if translators[-1].aligns:
             translators[-1].align([text], ["a"])

@@ -201,6 +201,11 @@ def _error(path: Path, line: int, what: str) -> UserError:
     )
 
 
+def _closes(symbol: str) -> bool:
+    """Returns whether a symbol closes a constituent; a slash alone is a tag."""
+    return symbol.startswith(_CLOSE) and symbol != _CLOSE
+
+
 def linearise(tree: Tree) -> str:
     """Returns a tree as symbols separated by spaces, the inverse of `delinearise`.
 
@@ -211,7 +216,7 @@ def linearise(tree: Tree) -> str:
     symbols: list[str] = []
     for position in positions(tree):
         labels = [constituent.label for constituent in position.opening]
-        if any(name[:1] == _CLOSE != name for name in (position.tag, *labels)):
+        if any(map(_closes, (position.tag, *labels))):
             raise ValueError("a label begins with a slash, as closing symbols do: rename it")
         symbols += labels
         symbols.append(position.tag)
@@ -237,7 +242,7 @@ def delinearise(line: str) -> Tree:
     open_names: list[int] = []  # Places in `names` of those that may still be closed.
     ends: dict[int, int] = {}  # By a label's place, the number of names before its closing symbol.
     for symbol in filter(None, line.split(" ")):
-        if symbol == _CLOSE or not symbol.startswith(_CLOSE):
+        if not _closes(symbol):
             open_names.append(len(names))
             names.append(symbol)
             continue

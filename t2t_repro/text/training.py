@@ -311,10 +311,9 @@ def _check_symbols(symbols: Sequence[str]) -> None:
         UserError: a symbol cannot be told from other text.
     """
     if wrong := [symbol for symbol in symbols if not _is_symbol(symbol)]:
-        raise UserError(
-            f"{wrong[0]!r} cannot be a symbol or a tag, expected letters or digits in brackets or "
-            f"other marks, without a space, such as <2de>, but not {', '.join(_RESERVED)}."
-        )
+        problem = f"{wrong[0]!r} cannot be a symbol or a tag"
+        expected = "letters or digits in brackets or other marks, without a space, such as <2de>"
+        raise UserError(f"{problem}, expected {expected}, but not {', '.join(_RESERVED)}.")
 
 
 def _is_symbol(symbol: str) -> bool:

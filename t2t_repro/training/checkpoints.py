@@ -109,7 +109,7 @@ class Checkpoints:
         Raises:
             UserError: there are checkpoints, but none can be read; all stay.
         """
-        steps = [*self._last.expected()]
+        steps = self._last.expected()
         unreadable: dict[str, str] = {}
         while steps and (reason := damage(path := self._last.prefix(steps[-1]))):
             unreadable[path] = reason

@@ -35,10 +35,9 @@ class SummedUpdate:
         names = ("gradient_accumulation_steps", "loss_scale_factor", "use_ema")
         given = ", ".join(name for name in names if getattr(optimizer, name))
         if given or type(optimizer).apply is not keras.Optimizer.apply:
-            raise UserError(
-                f"the optimizer {type(optimizer).__name__} has {given or 'an `apply` of its own'}; "
-                "expected `update_step` alone: bind TrainStep.micro_batches or MovingAverage.decay."
-            )
+            problem = f"{type(optimizer).__name__} has {given or 'an `apply` of its own'}"
+            expected = "`update_step` alone: bind TrainStep.micro_batches or MovingAverage.decay"
+            raise UserError(f"the optimizer {problem}; expected {expected}.")
         # Replaces Keras's own sum over replicas, since it has been taken: no public option does.
         optimizer._all_reduce_sum_gradients = list
         self._strategy = tf.distribute.get_strategy()
