@@ -25,12 +25,13 @@ from alternation import some_of
 from peers import ours
 from t2t_repro.decoding import beam_search
 from t2t_repro.model import attention, cache, dropout, embedding, layer_norm, loss
+from t2t_repro.model.kernels import cross_entropy
 from t2t_repro.training import gradients, optimizer
 from work import DEFAULT_DIRECTORY, SIZES, load_sources, load_training
 
 IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
     "adam": (optimizer, "Adam", keras.optimizers.Adam),
-    "cross_entropy": (loss, "_summed_cross_entropy", loss.summed_cross_entropy),
+    "cross_entropy": (cross_entropy, "summed_cross_entropy", loss.summed_cross_entropy),
     "dropout_bits": (dropout, "_random_levels", dropout.random_levels),
     "layer_norm": (layer_norm, "_layer_norm", layer_norm.layer_norm),
     "look_up": (embedding, "_look_up", tf.gather),

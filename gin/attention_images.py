@@ -1,4 +1,4 @@
-"""Pictures of attention for TensorBoard, drawn at every dev evaluation."""
+"""Draws images of attention for TensorBoard at every dev evaluation."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,27 +16,30 @@ if TYPE_CHECKING:
     from t2t_repro.model.transformer import Transformer
 
 _LARGEST = 3.0
-"""Most inches of a panel."""
+"""The most inches of a panel's longer side."""
 
 
 @gin.configurable(denylist=["model", "data"])
 def attention_images(
     model: "Transformer", data: "PreparedData", sentence: Count = 1
 ) -> Callable[[], list[tuple[str, NDArray[np.uint8]]]]:
-    """Draws the attention in a dev sentence and its reference, for TensorBoard.
+    """Returns a function that draws the attention in a dev sentence and its reference.
 
-    For gin: `DevEvaluation.images = @attention_images`.
+    In gin: `DevEvaluation.images = @attention_images`.
 
     Args:
         model: the Transformer.
-        data: its dev split is read.
+        data: the data with the dev split.
         sentence: number of the dev sentence, from 1.
 
     Returns:
-        a function that draws with the model's current weights, and returns names and pixels
-        [height, width, 3].
+        the function. It draws with the model's current weights, and returns the name and pixels,
+        [height, width, 3] uint8, of each image.
+
+    Raises:
+        UserError: matplotlib is missing, or dev has fewer sentences.
     """
-    # Here, since a gin file is checked before TensorFlow is imported.
+    # Not above: gin files are checked before TensorFlow is imported.
     from t2t_repro.attention.maps import PairAttention
 
     require_installed("matplotlib", extra="plots")
@@ -51,9 +54,9 @@ def attention_images(
 
 
 def overview(attention: "AttentionMap") -> NDArray[np.uint8]:
-    """Draws all layers, a row each, with all heads; returns pixels [height, width, 3].
+    """Draws all layers, a row each, with all heads; returns pixels, [height, width, 3] uint8.
 
-    Long sentences are drawn smaller, and without words that would not be legible.
+    Long sentences are drawn smaller, and without words that would be illegible.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

@@ -13,6 +13,7 @@ segmented before it begins: in background processes of low priority, during the 
 result is a function of seed and epoch, so that each of several workers can make it for itself.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -39,32 +40,34 @@ Side = Literal["source", "target"]
 
 _ID_BYTES = np.int32().nbytes
 
-# Some 3 kB each with all that follows, so 150 MB at most in every process.
+# Words in the cache. One takes some 3 kB with its splits, so all take 150 MB in each process.
 _MOST_WORDS = 50_000
 
-# Longer words are rarely repeated. In languages without spaces, a whole line is one word.
+# Symbols of a word in the cache. Longer words are rarely repeated. In languages without spaces, a
+# whole line is one word.
 _LONGEST_WORD = 32
 
-# The most merges made between two random numbers.
+# Merges before another random number is drawn.
 _MOST_MERGES = 64
 
 _Kind = ModelProto.SentencePiece.Type
 _MERGED = _Kind.Value("NORMAL")
 _BYTE = _Kind.Value("BYTE")
 
-# A fifth of a second's work, which a process finishes before it ends.
+# Work for a fifth of a second: a process finishes its block before it ends.
 _PAIRS_IN_BLOCK = 1000
 
-# The growth of sentences is measured on so many blocks.
+# Blocks on which the growth of sentences is measured.
 _SAMPLE_BLOCKS = 8
 
-# Room for the longest sentence beyond its expected length. It costs little: only attention computes
+# Factor on the expected length of the longest sentence. It costs little: only attention computes
 # more in a longer shape.
-_ROOM = 1.5
+_LONGEST_MARGIN = 1.5
 
 _NICENESS = 5
+"""Of the background processes: training comes first."""
 
-# Precedes a symbol that is kept whole, such as a tag. It is not in any UTF-8, so nothing merges it.
+# Precedes a symbol that is kept whole, such as a tag. UTF-8 cannot have it, so nothing merges it.
 _WHOLE_MARK = "\ud800"
 
 
@@ -80,9 +83,9 @@ class SubwordDropout:
 
     Attributes:
         probability: of dropping a merge.
-        sides: the sides whose text is split so.
-        workers: background processes that do it, while the previous epoch is trained on; by
-            default one per core, at most eight.
+        sides: the sides whose text is split differently.
+        workers: number of background processes that split the text of the next epoch; by default
+            one per core, at most eight.
     """
 
     probability: Share = 0.1
@@ -97,14 +100,24 @@ class SubwordDropout:
         sentences: Callable[[int], NDArray[np.int64]],
         longest: int,
     ) -> "EpochStores | None":
-        """Returns the token stores of all epochs; see `Segmentation` of t2t_repro."""
+        """Returns the token stores of all epochs; None if all text keeps its ids.
+
+        The arguments are those of `Segmentation` in t2t_repro.
+
+        Raises:
+            UserError: the subwords are not a BPE model of SentencePiece.
+        """
         segmenters = self.segmenters(subwords, seed)
         if segmenters == (None, None):
             return None
         return EpochStores(store, segmenters, sentences, longest, self.workers)
 
     def segmenters(self, subwords: SubwordPair, seed: int) -> "Segmenters":
-        """Returns the segmenters of source and target; None for a side that keeps its ids."""
+        """Returns the segmenters of source and target; None for a side that keeps its ids.
+
+        Raises:
+            UserError: the subwords are not a BPE model of SentencePiece.
+        """
         names: tuple[Side, Side] = ("source", "target")
         source, target = (
             DropoutSegmenter(model.model_path, self.probability, (seed, number))
@@ -120,15 +133,15 @@ class EpochStores:
 
     Args:
         store: the sentences as prepared.
-        segmenters: of source and target.
-        sentences: returns the indices in `store` of an epoch's sentences, rising.
-        longest: limit of `expected_lengths`.
-        workers: number of processes; by default one a core, at most eight.
+        segmenters: the segmenters of source and target.
+        sentences: returns the indices in `store` of an epoch's sentences, ascending.
+        longest: the most ids of a sentence that becomes longer.
+        workers: number of processes; by default one per core, at most eight.
 
     Attributes:
         expected_lengths: [sentences] int32 of source and target: each length in `store` times the
-            mean growth of a sample in epoch 0; the longest sentence has half as much again. A
-            sentence that becomes longer than the largest of these stays unchanged on that side in
+            mean growth of a sample in epoch 0; half as much again for the longest sentence. A
+            sentence that becomes longer than the largest of these keeps its ids on that side in
             that epoch.
     """
 
@@ -142,39 +155,43 @@ class EpochStores:
     ) -> None:
         self._store = store
         self._sentences = sentences
-        self._pool = WorkerPool(
-            _Segment(store.directory, segmenters),
-            workers or default_workers(),
-            "SubwordDropout.workers",
-            _NICENESS,
-        )
+        segment, number = _Segment(store.directory, segmenters), workers or default_workers()
+        self._pool = WorkerPool(segment, number, "SubwordDropout.workers", _NICENESS)
         self._made: dict[int, Future[TokenStore]] = {}
         self.expected_lengths = self._expect_lengths(segmenters, longest)
 
     def _expect_lengths(
         self, segmenters: "Segmenters", longest: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns `expected_lengths`."""
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
-        sample = blocks[:: -(-len(blocks) // _SAMPLE_BLOCKS)]
-        after = np.sum([tokens for _, tokens in self._pool.map(sample)], axis=0)
+        step = math.ceil(len(blocks) / _SAMPLE_BLOCKS)
+        sample = blocks[::step]
+        totals = np.sum([tokens for _, tokens in self._pool.map(sample)], axis=0).tolist()
         sampled = np.concatenate([block.indices for block in sample])
-        sides = self._store.source_lengths, self._store.target_lengths
-        grown = []
-        for lengths, total, segment in zip(sides, after.tolist(), segmenters, strict=True):
-            if segment is None:
-                grown.append(lengths)
-                continue
-            # In integers, so that all workers have the same.
+
+        def expect(lengths: NDArray[np.int32], after: int) -> NDArray[np.int32]:
+            # In integers, rounded up, so that all workers have the same.
             before = int(lengths[sampled].sum(dtype=np.int64))
-            expected = -(-lengths.astype(np.int64) * total // before)
+            expected = -(-lengths.astype(np.int64) * after // before)
             # Half of the sentences as long as this one become longer than the mean.
-            expected[lengths.argmax()] = expected.max() * _ROOM
-            room = np.maximum(np.minimum(expected, longest), lengths)
-            grown.append(room.astype(np.int32))
-        return grown[0], grown[1]
+            expected[lengths.argmax()] = expected.max() * _LONGEST_MARGIN
+            return np.maximum(np.minimum(expected, longest), lengths).astype(np.int32)
+
+        sides = self._store.source_lengths, self._store.target_lengths
+        source, target = (
+            lengths if segment is None else expect(lengths, after)
+            for lengths, after, segment in zip(sides, totals, segmenters, strict=True)
+        )
+        return source, target
 
     def __call__(self, epoch: int) -> TokenStore:
-        """Returns the store of an epoch; sentence i is the i-th of the epoch's sentences."""
+        """Returns the store of an epoch; sentence i is the i-th of the epoch's sentences.
+
+        Raises:
+            UserError: there is no disk space for it.
+        """
+        # Stores of other epochs are freed.
         self._made = {n: made for n, made in self._made.items() if n in (epoch, epoch + 1)}
         store = self._begin(epoch).result()
         # Only now, so that the epoch waited for has all processes.
@@ -186,7 +203,7 @@ class EpochStores:
         self._pool.close()
 
     def _begin(self, epoch: int) -> Future[TokenStore]:
-        """Starts to make the store of an epoch, unless that was started before."""
+        """Starts to make the store of an epoch, unless that was begun; returns its future."""
         if epoch in self._made:
             return self._made[epoch]
         self._made[epoch] = future = Future[TokenStore]()
@@ -202,8 +219,8 @@ class EpochStores:
         return future
 
     def _make(self, epoch: int) -> TokenStore:
-        source, target = (int(side.max()) for side in self.expected_lengths)
-        blocks = _blocks(epoch, self._sentences(epoch), (source, target))
+        longest_source, longest_target = (int(side.max()) for side in self.expected_lengths)
+        blocks = _blocks(epoch, self._sentences(epoch), (longest_source, longest_target))
         try:
             with ExitStack() as opened:
                 # Unnamed files, which vanish with the process.
@@ -215,20 +232,19 @@ class EpochStores:
                     file.flush()
                 return self._store.other(files)
         except OSError as error:
-            raise UserError(
-                f"cannot write the subwords of epoch {epoch} to {gettempdir()} "
-                f"({error.strerror}): free space there, or set TMPDIR to a folder on another disk."
-            ) from error
+            problem = f"cannot write the subwords of epoch {epoch} to {gettempdir()}"
+            fix = "free space there, or set TMPDIR to a folder on another disk."
+            raise UserError(f"{problem} ({error.strerror}): {fix}") from error
 
 
 class _Block(NamedTuple):
     """Sentence pairs of an epoch.
 
     Attributes:
-        epoch: from 0.
-        indices: [pairs] in the store.
-        numbers: [pairs] for the segmenters.
-        longest: most ids of a source and of a target, or None.
+        epoch: counted from 0.
+        indices: [pairs] the index of each pair in the store.
+        numbers: [pairs] the number of each pair for the segmenters (see `_blocks`).
+        longest: the most ids of a source and of a target; None for any number.
     """
 
     epoch: int
@@ -240,7 +256,11 @@ class _Block(NamedTuple):
 def _blocks(
     epoch: int, indices: NDArray[np.integer], longest: tuple[int, int] | None
 ) -> Iterator[_Block]:
-    """Cuts an epoch into blocks; copies of a sentence have different numbers."""
+    """Yields the blocks of an epoch, from its indices in the store, ascending.
+
+    Copies of a sentence in an epoch have different numbers, so they are segmented differently.
+    """
+    # 0 for the first copy of a sentence, 1 for the second. A store has fewer than 2^40 sentences.
     copies = np.arange(len(indices)) - np.searchsorted(indices, indices)
     numbers = indices + (copies << 40)
     for start in range(0, len(indices), _PAIRS_IN_BLOCK):
@@ -250,11 +270,11 @@ def _blocks(
 
 @dataclass
 class _Segment:
-    """Segments blocks of a store; picklable.
+    """Segments blocks of a store; picklable, for other processes.
 
     Attributes:
-        directory: of the store.
-        segmenters: of source and target.
+        directory: the store's directory.
+        segmenters: the segmenters of source and target.
     """
 
     directory: Path
@@ -265,41 +285,44 @@ class _Segment:
         return TokenStore(self.directory)
 
     def __call__(self, block: _Block) -> tuple[dict[str, bytes], tuple[int, int]]:
-        """Returns bytes for each file of a store, by name, and the numbers of tokens."""
+        """Returns the bytes of each file of a store, by name, and the numbers of ids per side."""
         plain = self._store.sentences(block.indices)
+        limits = block.longest or (None, None)
         source, target = (
             sentences
             if segment is None
-            else _shortened(segment(block.epoch, block.numbers, sentences), sentences, most)
-            for segment, sentences, most in zip(
-                self.segmenters, plain, block.longest or (None, None), strict=True
-            )
+            else _limited(segment(block.epoch, block.numbers, sentences), sentences, limit)
+            for segment, sentences, limit in zip(self.segmenters, plain, limits, strict=True)
         )
         parts = token_block(source, target, self._store.vocab_sizes)
         return parts, (len(source[0]), len(target[0]))
 
 
-def _shortened(sentences: FlatIds, plain: FlatIds, longest: int | None) -> FlatIds:
+def _limited(segmented: FlatIds, plain: FlatIds, longest: int | None) -> FlatIds:
     """Replaces sentences of more than `longest` ids by the plain ones."""
-    is_long = sentences[1] > (longest or np.inf)
-    lengths = np.where(is_long, plain[1], sentences[1])
-    tokens = np.empty(lengths.sum(), np.int32)
+    (new_ids, new_lengths), (plain_ids, plain_lengths) = segmented, plain
+    is_long = new_lengths > (longest or np.inf)
+    lengths = np.where(is_long, plain_lengths, new_lengths)
+    ids = np.empty(lengths.sum(), np.int32)
     of_long = np.repeat(is_long, lengths)
-    tokens[of_long] = plain[0][np.repeat(is_long, plain[1])]
-    tokens[~of_long] = sentences[0][np.repeat(~is_long, sentences[1])]
-    return tokens, lengths
+    ids[of_long] = plain_ids[np.repeat(is_long, plain_lengths)]
+    ids[~of_long] = new_ids[np.repeat(~is_long, new_lengths)]
+    return ids, lengths
 
 
 @dataclass
 class DropoutSegmenter:
-    """Segments the sentences of one side; other processes can unpickle it.
+    """Segments the sentences of one side; picklable, for other processes.
 
-    The result depends on the seeds, the epoch, the sentence's number and its text only.
+    The result depends only on the seeds, the epoch, the sentence's number and its text.
 
     Attributes:
-        model_path: of the subwords.
+        model_path: the file of the subword model.
         probability: of dropping a merge.
-        seeds: of the random numbers.
+        seeds: seeds of the random numbers.
+
+    Raises:
+        UserError: the subwords are not a BPE model of SentencePiece.
     """
 
     model_path: Path
@@ -307,6 +330,7 @@ class DropoutSegmenter:
     seeds: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        # Only to check the model: each process reads it again.
         BpeMerges(self.model_path)
 
     @cached_property
@@ -318,21 +342,21 @@ class DropoutSegmenter:
         """[_MOST_MERGES], ascending: (1 - p)^n * 2^63 for n merges."""
         power, powers = 1.0, []
         for _ in range(_MOST_MERGES):
-            # Not `**`, which libraries round differently.
+            # Not `**`, which C libraries round differently.
             power *= 1.0 - self.probability
             powers.append(int(power * 2**63))
         return np.array(powers[::-1], np.uint64)
 
     def __call__(self, epoch: int, numbers: NDArray[np.integer], sentences: FlatIds) -> FlatIds:
-        """Segments sentences.
+        """Segments sentences again, with merges dropped.
 
         Args:
             epoch: counted from 0.
-            numbers: [sentences] the number of each sentence in the corpus.
+            numbers: [sentences] a number of each sentence, for its random numbers.
             sentences: their ids in plain BPE, EOS last.
 
         Returns:
-            The same text in other ids.
+            the same text in other ids, EOS last.
         """
         words = _Words(self._merges, sentences)
         keys = np.zeros(1, np.uint64)
@@ -341,17 +365,17 @@ class DropoutSegmenter:
         keys = _fold(_fold(keys, numbers)[words.sentence], words.place)
         made = self._count_made(keys, 0)
         # No merge is dropped in the other words, so they stay as they are.
-        changed = np.flatnonzero(made < words.merges)
-        segmented = self._segment(
-            [words[word] for word in changed.tolist()], keys[changed], made[changed]
-        )
-        return words.replaced(changed, segmented)
+        changed = np.flatnonzero(made < words.merge_counts)
+        plain = [words[word] for word in changed.tolist()]
+        return words.replaced(changed, self._segment(plain, keys[changed], made[changed]))
 
     def _count_made(self, keys: NDArray[np.uint64], draw: int) -> NDArray[np.int64]:
-        """Draws how many merges are made before one is dropped; `_MOST_MERGES`: none is dropped.
+        """Draws how many merges of each word are made before one is dropped.
+
+        `_MOST_MERGES` means that so many are made and none is dropped yet.
 
         Args:
-            keys: [words].
+            keys: [words] the keys of their random numbers.
             draw: the number of the draw, counted from 0.
         """
         bits = _fold(keys, draw) >> np.uint64(1)
@@ -360,15 +384,16 @@ class DropoutSegmenter:
     def _segment(
         self, words: list[bytes], keys: NDArray[np.uint64], made: NDArray[np.int64]
     ) -> list[bytes]:
-        """Returns the new ids of words.
+        """Returns the new ids of each word, as int32 bytes.
 
         Args:
             words: their ids in plain BPE, as int32 bytes.
-            keys: [words] of their random numbers.
+            keys: [words] the keys of their random numbers.
             made: [words] how many merges are made before the first one is dropped.
         """
         merges = self._merges
         splits = [merges.characters(word) for word in words]
+        # The number of candidates of each word's split that are dropped.
         dropped = [0] * len(words)
         unfinished = list(range(len(words)))
         draw = 0
@@ -379,7 +404,7 @@ class DropoutSegmenter:
                 for _ in range(count):
                     if candidate == len(split.candidates):
                         break
-                    # Usually it is known, and a call takes longer than all else here.
+                    # Usually it is cached, and a call takes longer than all else here.
                     split = split.following[candidate] or merges.after(split, candidate)
                     candidate = 0
                 candidate += count < _MOST_MERGES
@@ -397,12 +422,12 @@ Segmenters = tuple[DropoutSegmenter | None, DropoutSegmenter | None]
 
 @dataclass(slots=True)
 class Split:
-    """A word between characters and subwords.
+    """A word split into symbols, after some merges.
 
     Attributes:
-        symbols: of the word.
-        candidates: the merges that it allows, best first: (rank, place of the left symbol).
-        following: the split after each candidate; None if not computed yet.
+        symbols: the symbols, in order.
+        candidates: the possible merges, best first: rank, and index of the left symbol.
+        following: the split after each candidate's merge; None if not computed yet.
     """
 
     symbols: list[str]
@@ -414,18 +439,21 @@ class Split:
 
 
 class BpeMerges:
-    """The merges of a SentencePiece BPE, one at a time.
+    """The merges of a SentencePiece BPE, made one at a time.
 
     Args:
-        model_path: its file.
+        model_path: the model's file.
 
     Attributes:
-        word_marks: the ids that carry the mark of a word boundary.
-        merges_in: [vocabulary] int64: how many merges make each id of characters.
+        word_marks: the ids that have the mark of a word boundary.
+        merges_in: [vocabulary] int64: the number of merges that make each id.
+
+    Raises:
+        UserError: it is not a BPE model of SentencePiece.
     """
 
     def __init__(self, model_path: Path) -> None:
-        model = _read(model_path)
+        model = _read_bpe(model_path)
         pieces = model.pieces
         at_end = model.trainer_spec.treat_whitespace_as_suffix
         self.word_marks = WordMarks.of([piece.piece for piece in pieces], at_end)
@@ -453,18 +481,18 @@ class BpeMerges:
         """Returns a word before its first merge; cached, since most words occur many times.
 
         Args:
-            word: any ids of it, as int32 bytes.
+            word: ids of its text, as int32 bytes; how they split it does not matter.
         """
         split = self._splits.get(word)
         if split is None:
-            split = self._split(np.frombuffer(word, np.int32).tolist())
+            split = self._characters(np.frombuffer(word, np.int32).tolist())
             if len(split.symbols) <= _LONGEST_WORD:
                 if len(self._splits) >= _MOST_WORDS:
                     self._splits.clear()  # Frequent words are soon cached again.
                 self._splits[word] = split
         return split
 
-    def _split(self, ids: Sequence[int]) -> Split:
+    def _characters(self, ids: Sequence[int]) -> Split:
         symbols: list[str] = []
         text = b""
         for token in ids:
@@ -474,21 +502,22 @@ class BpeMerges:
             else:
                 text += self._texts[token]
         symbols += text.decode()
-        return Split(symbols, sorted(self._at(symbols, range(len(symbols)))))
+        return Split(symbols, sorted(self._candidates(symbols, range(len(symbols)))))
 
     def after(self, split: Split, candidate: int) -> Split:
         """Returns the split after a candidate's merge; cached in `split.following`."""
         following = split.following[candidate]
         if following is None:
-            place = split.candidates[candidate][1]
+            _, merged = split.candidates[candidate]
             symbols = split.symbols.copy()
-            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+            symbols[merged : merged + 2] = [symbols[merged] + symbols[merged + 1]]
+            # Candidates that share no symbol with the merge stay; those behind it move by one.
             candidates = [
-                (rank, other if other < place else other - 1)
-                for rank, other in split.candidates
-                if not -1 <= other - place <= 1
+                (rank, left if left < merged else left - 1)
+                for rank, left in split.candidates
+                if abs(left - merged) > 1
             ]
-            candidates += self._at(symbols, (place - 1, place))
+            candidates += self._candidates(symbols, (merged - 1, merged))
             candidates.sort()
             following = split.following[candidate] = Split(symbols, candidates)
         return following
@@ -497,32 +526,33 @@ class BpeMerges:
         """Returns the ids of a word as int32 bytes; a symbol without an id is spelled in bytes."""
         return b"".join([self._ids.get(symbol) or self._spell(symbol) for symbol in split.symbols])
 
-    def _at(self, symbols: list[str], places: Iterable[int]) -> list[tuple[float, int]]:
-        """Returns the possible merges at some places."""
+    def _candidates(self, symbols: list[str], lefts: Iterable[int]) -> list[tuple[float, int]]:
+        """Returns the possible merges of the symbols at some indices with the next ones."""
         candidates = []
-        for place in places:
-            if 0 <= place < len(symbols) - 1:
-                rank = self._ranks.get(symbols[place] + symbols[place + 1])
+        for left in lefts:
+            if 0 <= left < len(symbols) - 1:
+                rank = self._ranks.get(symbols[left] + symbols[left + 1])
                 if rank is not None:
-                    candidates.append((rank, place))
+                    candidates.append((rank, left))
         return candidates
 
     def _spell(self, character: str) -> bytes:
+        """Returns the ids of a character's UTF-8 bytes, as int32 bytes."""
         encoded = character.encode()
         return b"".join(self._byte_ids[encoded[i : i + 1]] for i in range(len(encoded)))
 
 
 class _Words:
-    """Sentences as words.
+    """Sentences split into words.
 
     Args:
-        merges: of the vocabulary.
-        sentences: their ids, EOS last.
+        merges: the merges of the vocabulary.
+        sentences: ids of sentences, EOS last.
 
     Attributes:
-        sentence: [words] the sentence of each word.
-        place: [words] its place in the sentence.
-        merges: [words] how many merges make it of characters.
+        sentence: [words] the index of each word's sentence.
+        place: [words] the index of each word in its sentence.
+        merge_counts: [words] how many merges make each word from characters.
     """
 
     def __init__(self, merges: BpeMerges, sentences: FlatIds) -> None:
@@ -538,7 +568,7 @@ class _Words:
         counts = np.add.reduceat(begins, first_ids, dtype=np.int64)
         self.sentence = np.repeat(np.arange(len(counts)), counts)
         self.place = np.arange(len(self._starts)) - np.repeat(np.cumsum(counts) - counts, counts)
-        self.merges = np.add.reduceat(merges.merges_in[tokens], self._starts)
+        self.merge_counts = np.add.reduceat(merges.merges_in[tokens], self._starts)
         self._ids = tokens.astype(np.int32).tobytes()
 
     def __getitem__(self, word: int) -> bytes:
@@ -549,15 +579,15 @@ class _Words:
         """Returns the sentences with other ids for some words.
 
         Args:
-            words: their numbers, ascending.
+            words: the indices of these words, ascending.
             ids: the new ids of each, as int32 bytes.
         """
         starts, ends = self._starts[words] * _ID_BYTES, self._ends[words] * _ID_BYTES
-        parts, done = [], 0
+        parts, copied = [], 0
         for start, end, new in zip(starts.tolist(), ends.tolist(), ids, strict=True):
-            parts += [self._ids[done:start], new]
-            done = end
-        parts.append(self._ids[done:])
+            parts += [self._ids[copied:start], new]
+            copied = end
+        parts.append(self._ids[copied:])
         sizes = np.fromiter(map(len, ids), np.int64, len(ids))
         growth = np.zeros(len(self._lengths), np.int64)
         np.add.at(growth, self.sentence[words], (sizes - (ends - starts)) // _ID_BYTES)
@@ -566,7 +596,7 @@ class _Words:
 
 
 def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:
-    """Returns 64 random bits of each key and number, by SplitMix64 (Steele et al., 2014)."""
+    """Returns 64 pseudo-random bits for each key and number: SplitMix64 (Steele et al., 2014)."""
     # NumPy silently wraps products of arrays, but warns about scalars.
     steps = np.atleast_1d(numbers).astype(np.uint64) + np.uint64(1)
     bits = keys + steps * np.uint64(0x9E3779B97F4A7C15)
@@ -575,15 +605,17 @@ def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArr
     return bits ^ (bits >> np.uint64(31))
 
 
-def _read(model_path: Path) -> ModelProto:
-    """Reads a model whose splitting this module reproduces in full."""
+def _read_bpe(model_path: Path) -> ModelProto:
+    """Reads a BPE model of SentencePiece.
+
+    Raises:
+        UserError: the file is another subword model.
+    """
     model = ModelProto()
     subwords = open_subwords(model_path)
     if isinstance(subwords, SentencePieceModel):
         model.ParseFromString(subwords.sentencepiece())
     if model.trainer_spec.model_type != TrainerSpec.BPE:
-        raise UserError(
-            f"SubwordDropout drops merges of a SentencePiece BPE, and {model_path} is not one: "
-            "leave SubwordDropout out, or train with subwords that datagen learns."
-        )
+        problem = f"{model_path} is not a BPE model of SentencePiece, as SubwordDropout needs"
+        raise UserError(f"{problem}: leave SubwordDropout out, or use subwords of datagen.")
     return model

@@ -1,4 +1,4 @@
-"""A learning rate for runs whose end is known."""
+"""A cosine schedule of the learning rate, for runs with a known number of updates."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def cosine(
     peak: float, warmup_steps: int, steps: int | None = None
 ) -> "keras.optimizers.schedules.LearningRateSchedule":
-    """Returns Keras's `CosineDecay`: the rate rises along a line, then falls along a cosine to 0.
+    """Returns Keras's `CosineDecay`: the rate rises linearly, then falls along a cosine to 0.
 
     In gin::
 
@@ -28,14 +28,14 @@ def cosine(
         steps: the update after which it is 0; by default `TrainingSchedule.steps`, as bound.
 
     Raises:
-        UserError: the run ends before the rate falls, or its end is not bound.
+        UserError: the run ends before the rate falls, or no number of steps is bound.
     """
-    # Mistakes in a gin file are said before TensorFlow is imported.
+    # Not above: mistakes in a gin file are reported before TensorFlow is imported.
     import keras
 
     steps = steps or value_of("TrainingSchedule", "steps")
     if steps is None or steps <= warmup_steps:
-        expected = f"expected TrainingSchedule.steps above cosine.warmup_steps = {warmup_steps}"
-        raise UserError(f"cosine: received {steps} steps, {expected}")
+        problem = f"cosine: received {steps} steps, expected more than warmup_steps={warmup_steps}"
+        raise UserError(f"{problem}: set TrainingSchedule.steps or cosine.steps")
     schedule = keras.optimizers.schedules.CosineDecay
     return schedule(0.0, steps - warmup_steps, warmup_target=peak, warmup_steps=warmup_steps)

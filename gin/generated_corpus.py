@@ -22,10 +22,8 @@ try:
 
     from generated_pieces import pieces_of
 except ModuleNotFoundError as error:
-    raise UserError(
-        f"the generated corpus needs {error.name}: pip install '.[quickstart]', or "
-        "pip install -e '.[quickstart]' in a checkout."
-    ) from error
+    install = "pip install '.[quickstart]', or pip install -e '.[quickstart]' in a checkout."
+    raise UserError(f"the generated corpus needs {error.name}: {install}") from error
 
 # English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
 # a digit for the second slot of a kind. Two pieces of one kind always differ. German inflects and
@@ -51,6 +49,9 @@ class GeneratedCorpus:
         train_size: number of pairs in train.
         dev_size: number of pairs in dev.
         test_size: number of pairs in test.
+
+    Raises:
+        UserError: the sizes are more than the frames give.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
@@ -65,16 +66,16 @@ class GeneratedCorpus:
         self._seed = seed
         # Held-out splits come first, so that they do not depend on the size of train.
         self._sizes = {"dev": dev_size, "test": test_size, "train": train_size}
-        # Frames are drawn evenly; the one with the fewest sentences is exhausted first.
+        # Frames are drawn evenly, so the one with the fewest sentences is exhausted first. With
+        # half of these used, every second draw from it is a repetition.
         limit = len(FRAMES) * min(map(_capacity, FRAMES)) // 2
-        if sum(self._sizes.values()) > limit:
-            raise UserError(
-                f"GeneratedCorpus has {sum(self._sizes.values()):,} sentences in all, expected at "
-                f"most {limit:,}: lower train_size"
-            )
+        total = sum(self._sizes.values())
+        if total > limit:
+            problem = f"GeneratedCorpus has {total:,} sentences in all, expected at most {limit:,}"
+            raise UserError(f"{problem}: lower train_size")
 
     def describe(self) -> dict[str, Any]:
-        """Returns the arguments, Babel's version, and a hash that changes with the code."""
+        """Returns the arguments, Babel's version, and a hash of a sample, to notice other data."""
         sample = _draw_new(random.Random(0), 200, set(), set())
         text = "\n".join("\t".join(pair) for pair in sample)
         return {
@@ -99,11 +100,12 @@ class GeneratedCorpus:
         """
         sources: set[str] = set()
         targets: set[str] = set()
-        for earlier, size in self._sizes.items():
-            pairs = _draw_new(random.Random(f"{self._seed} {earlier}"), size, sources, targets)
-            if earlier == split:
+        for name, size in self._sizes.items():
+            pairs = _draw_new(random.Random(f"{self._seed} {name}"), size, sources, targets)
+            if name == split:
                 yield from pairs
                 return
+            # An earlier split is drawn only to fill `sources` and `targets`.
             for _ in pairs:
                 pass
 
@@ -111,7 +113,7 @@ class GeneratedCorpus:
 def _draw_new(
     rng: random.Random, number: int, sources: set[str], targets: set[str]
 ) -> Iterator[Pair]:
-    """Yields pairs with sides that are not in `sources` or `targets`, and adds them there."""
+    """Draws pairs with sides that are not in `sources` or `targets`, and adds them to these."""
     wanted = len(sources) + number
     while len(sources) < wanted:
         source, target = _draw(rng)
@@ -127,11 +129,11 @@ def _draw(rng: random.Random) -> Pair:
     english: dict[str, str] = {}
     german: dict[str, str] = {}
     for slot in _slots(frame):
-        pieces = pieces_of(slot.rstrip("2"))
-        piece = rng.choice(pieces)
-        while piece[0] == english.get(slot.rstrip("2")):
-            piece = rng.choice(pieces)
-        english[slot], german[slot] = piece
+        kind = slot.rstrip("2")
+        english[slot], german[slot] = rng.choice(pieces_of(kind))
+        # The second slot of a kind must differ from the first.
+        while slot != kind and english[slot] == english[kind]:
+            english[slot], german[slot] = rng.choice(pieces_of(kind))
     return frame[0].format_map(english), frame[1].format_map(german)
 
 
@@ -142,5 +144,5 @@ def _slots(frame: Pair) -> tuple[str, ...]:
 
 
 def _capacity(frame: Pair) -> int:
-    """Returns the number of sentences that a frame gives."""
+    """Returns the number of sentences that a frame gives; pairs of equal pieces are included."""
     return prod(len(pieces_of(slot.rstrip("2"))) for slot in _slots(frame))

@@ -1,15 +1,14 @@
 """Pieces that fill the sentence frames of the generated corpus, in English and German."""
 
 import datetime
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from functools import cache, partial
+from itertools import permutations
 
 from babel import Locale, dates, lists, numbers, units
 
 from t2t_repro.data.corpora.corpus import Pair
 
-_T = TypeVar("_T")
 _ENGLISH, _GERMAN = Locale("en"), Locale("de")
 _NAMES = "Anna Paul Maria David Laura Simon Julia Martin Emma Thomas Sarah Daniel"
 _TERRITORIES = (
@@ -28,9 +27,9 @@ _UNINFLECTED = ("EUR", "USD", "CHF")
 _YEARS = range(1990, 2030)
 
 
-@functools.cache
+@cache
 def pieces_of(kind: str) -> tuple[Pair, ...]:
-    """Returns all pieces of a kind, English and German; no English or German piece twice.
+    """Returns all pieces of a kind, English and German, each pair once.
 
     Kinds are small enough that each piece, or each of its words, is common in train.
     """
@@ -39,14 +38,14 @@ def pieces_of(kind: str) -> tuple[Pair, ...]:
 
 
 def _plain_spaces(text: str) -> str:
-    """Makes CLDR's no-break spaces plain, as people type and subword models read them."""
+    """Makes CLDR's no-break spaces plain spaces, as people type and subword models read them."""
     return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
-def _both(form: Callable[[_T, Locale], str], values: Iterable[_T]) -> Iterator[Pair]:
-    """Formats every value for English and for German."""
+def _both(form: Callable[..., str], values: Iterable[object]) -> Iterator[Pair]:
+    """Yields form(value, locale=...) of each value, for English and for German."""
     for value in values:
-        yield form(value, _ENGLISH), form(value, _GERMAN)
+        yield form(value, locale=_ENGLISH), form(value, locale=_GERMAN)
 
 
 def _days_of(years: Iterable[int]) -> Iterator[datetime.date]:
@@ -57,34 +56,32 @@ def _days_of(years: Iterable[int]) -> Iterator[datetime.date]:
 
 
 def _dates(pattern: str, values: Iterable[datetime.date]) -> Iterator[Pair]:
-    return _both(lambda value, locale: dates.format_date(value, pattern, locale=locale), values)
+    return _both(partial(dates.format_date, format=pattern), values)
 
 
 def _days() -> Iterator[Pair]:
-    return _both(
-        lambda value, locale: dates.format_skeleton("MMMMd", value, locale=locale),
-        _days_of([2024]),
-    )
+    return _both(partial(dates.format_skeleton, "MMMMd"), _days_of([2024]))
 
 
 def _weekday_dates() -> Iterator[Pair]:
     for value in _days_of(range(2018, 2026)):
-        yield (
-            dates.format_date(value, "EEEE, MMMM d", locale=_ENGLISH),
-            dates.format_date(value, "EEEE, 'dem' d. MMMM", locale=_GERMAN),
-        )
+        english = dates.format_date(value, "EEEE, MMMM d", locale=_ENGLISH)
+        yield english, dates.format_date(value, "EEEE, 'dem' d. MMMM", locale=_GERMAN)
 
 
 def _times(hours: Iterable[int]) -> Iterator[Pair]:
-    return _both(
-        lambda value, locale: dates.format_time(value, "short", locale=locale),
-        [datetime.time(hour, minute) for hour in hours for minute in range(0, 60, 5)],
-    )
+    times = [datetime.time(hour, minute) for hour in hours for minute in range(0, 60, 5)]
+    return _both(partial(dates.format_time, format="short"), times)
 
 
 def _periods(units_of_time: Sequence[str], direction: int) -> Iterator[Pair]:
-    """Formats spans of time: 0 "3 days", 1 "in 3 days", -1 "3 days ago" (with the German case)."""
-    # (seconds of the unit, largest number of it that Babel does not turn into the next unit)
+    """Formats spans of time.
+
+    Args:
+        units_of_time: names of units.
+        direction: 0 for "3 days", 1 for "in 3 days", -1 for "3 days ago" (German has another case).
+    """
+    # The seconds of a unit, and its largest number that Babel does not turn into the next unit.
     spans = {
         "minute": (60, 50),
         "hour": (3_600, 20),
@@ -94,83 +91,66 @@ def _periods(units_of_time: Sequence[str], direction: int) -> Iterator[Pair]:
         "year": (31_536_000, 30),
     }
     deltas = [
-        datetime.timedelta(seconds=(direction or 1) * number * spans[unit][0])
-        for unit in units_of_time
-        for number in range(2, spans[unit][1] + 1)
+        datetime.timedelta(seconds=(direction or 1) * number * seconds)
+        for seconds, largest in (spans[unit] for unit in units_of_time)
+        for number in range(2, largest + 1)
     ]
-    return _both(
-        lambda value, locale: dates.format_timedelta(
-            value, add_direction=direction != 0, locale=locale
-        ),
-        deltas,
-    )
+    return _both(partial(dates.format_timedelta, add_direction=direction != 0), deltas)
 
 
-def _quantities(names: Sequence[str], values: Sequence[float]) -> Iterator[Pair]:
-    return _both(
-        lambda item, locale: units.format_unit(item[1], item[0], "long", locale=locale),
-        [(name, value) for name in names for value in values],
-    )
+def _quantities(unit_names: Sequence[str], values: Sequence[float]) -> Iterator[Pair]:
+    """Formats each value with each of CLDR's units: "3 kilometers", "3 Kilometer"."""
+    items = [(value, name) for name in unit_names for value in values]
+    return _both(lambda item, locale: units.format_unit(*item, locale=locale), items)
 
 
 def _prices(currencies: Sequence[str]) -> Iterator[Pair]:
+    """Formats prices as numbers with a symbol: "€2.50", "2,50 €"."""
     amounts = [number + cents for number in range(2, 100) for cents in (0.0, 0.25, 0.5, 0.99)]
     amounts += [100.0 * number for number in range(11, 100)]
-    return _both(
-        lambda item, locale: numbers.format_currency(item[1], item[0], locale=locale),
-        [
-            (code, amount)
-            for code in currencies
-            for amount in amounts
-            if code != "JPY" or amount.is_integer()  # there is no hundredth of a yen
-        ],
-    )
+    items = [
+        (amount, code)
+        for code in currencies
+        for amount in amounts
+        if code != "JPY" or amount.is_integer()  # there is no hundredth of a yen
+    ]
+    return _both(lambda item, locale: numbers.format_currency(*item, locale=locale), items)
 
 
 def _money() -> Iterator[Pair]:
-    return _both(
-        lambda item, locale: (
-            f"{numbers.format_decimal(item[1], locale=locale)} "
-            f"{numbers.get_currency_name(item[0], count=item[1], locale=locale)}"
-        ),
-        [(code, number) for code in _UNINFLECTED for number in _ROUND_NUMBERS],
-    )
+    """Formats amounts with the names of currencies: "2 US dollars", "2 US-Dollar"."""
+
+    def form(item: tuple[int, str], locale: Locale) -> str:
+        amount, code = item
+        name = numbers.get_currency_name(code, count=amount, locale=locale)
+        return f"{numbers.format_decimal(amount, locale=locale)} {name}"
+
+    return _both(form, [(number, code) for code in _UNINFLECTED for number in _ROUND_NUMBERS])
 
 
 def _percentages() -> Iterator[Pair]:
-    return _both(
-        lambda value, locale: numbers.format_percent(
-            value, locale=locale, decimal_quantization=False
-        ),
-        [tenths / 1000 for tenths in [*range(11, 100), *range(100, 1000, 10)]],
-    )
+    # From 1.1 % in tenths, from 10 % in whole numbers.
+    shares = [tenths / 1000 for tenths in [*range(11, 100), *range(100, 1000, 10)]]
+    return _both(partial(numbers.format_percent, decimal_quantization=False), shares)
 
 
 def _integers(values: Iterable[int]) -> Iterator[Pair]:
-    return _both(lambda value, locale: numbers.format_decimal(value, locale=locale), values)
+    return _both(numbers.format_decimal, values)
 
 
 def _large_numbers() -> Iterator[Pair]:
-    """Gives e.g. "2.5 million" and "12 billion", in German "2,5 Millionen" and "12 Milliarden"."""
+    """Formats large numbers: "2.5 million", "12 billion"; "2,5 Millionen", "12 Milliarden"."""
     factors = [tenths / 10 for tenths in range(21, 100) if tenths % 10] + list(range(2, 100))
-    return _both(
-        lambda value, locale: numbers.format_compact_decimal(
-            value, format_type="long", locale=locale, fraction_digits=1
-        ),
-        [round(factor * unit) for unit in (10**6, 10**9) for factor in factors],
-    )
+    values = [round(factor * unit) for unit in (10**6, 10**9) for factor in factors]
+    form = partial(numbers.format_compact_decimal, format_type="long", fraction_digits=1)
+    return _both(form, values)
 
 
 def _in_pairs(kind: str) -> Iterator[Pair]:
     """Joins every two different pieces of a kind: "Chile and Peru", "Chile und Peru"."""
-    pieces = pieces_of(kind)
-    for first in pieces:
-        for second in pieces:
-            if first != second:
-                yield (
-                    lists.format_list([first[0], second[0]], locale=_ENGLISH),
-                    lists.format_list([first[1], second[1]], locale=_GERMAN),
-                )
+    for first, second in permutations(pieces_of(kind), 2):
+        english, german = zip(first, second, strict=True)
+        yield lists.format_list(english, locale=_ENGLISH), lists.format_list(german, locale=_GERMAN)
 
 
 _ROUND_NUMBERS = [*range(2, 100), *range(100, 1000, 50)]

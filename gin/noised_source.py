@@ -37,9 +37,9 @@ class NoisedSource(Altered):
         corpus: the other corpus.
         deletion: probability of deleting a word; at least one word of a sentence is kept.
         filling: probability of replacing a remaining word by the filler.
-        distance: most positions between two words that change their order.
-        filler: replaces a word.
-        seed: of the noise.
+        distance: the most positions between two words that change their order.
+        filler: the word that replaces others.
+        seed: seed of the noise.
     """
 
     deletion: Share = 0.1
@@ -64,20 +64,22 @@ class NoisedSource(Altered):
             yield self.noised(source, number), target
 
     def noised(self, source: str, number: int) -> str:
-        """Returns a source with the noise of the pair with this number, from 0.
+        """Returns a source with noise; a blank one stays unchanged.
 
-        White space separates words, in scripts without it every character is one; a blank source
-        stays unchanged.
+        White space separates words. In scripts without it, every character is a word.
+
+        Args:
+            source: the text.
+            number: number of its pair in the corpus, from 0.
         """
-        draw = random.Random(f"{self.seed} {number}")
-        # Without blanks between words, characters are words.
+        rng = random.Random(f"{self.seed} {number}")
         is_spaced = source.isascii() or unspaced_script([source]) is None
         words = source.split() if is_spaced else list(source)
-        left = [word for word in words if draw.random() >= self.deletion]
-        left = left or (words and [draw.choice(words)])
-        left = [self.filler if draw.random() < self.filling else word for word in left]
+        remaining = [word for word in words if rng.random() >= self.deletion]
+        if words and not remaining:
+            remaining = [rng.choice(words)]
+        filled = [self.filler if rng.random() < self.filling else word for word in remaining]
         # Sorted by i + q_i, with q_i uniform in [0, distance + 1).
-        keys = [i + draw.random() * (self.distance + 1) for i in range(len(left))]
-        return (" " if is_spaced else "").join(
-            left[i] for i in sorted(range(len(left)), key=keys.__getitem__)
-        ) or source
+        keys = [i + rng.random() * (self.distance + 1) for i in range(len(filled))]
+        order = sorted(range(len(filled)), key=keys.__getitem__)
+        return (" " if is_spaced else "").join(filled[i] for i in order) or source

@@ -1,4 +1,4 @@
-"""The values that gin files leave to the number of training pairs and to the machine."""
+"""Chooses settings by the number of training pairs and by the machine."""
 
 import re
 from pathlib import Path
@@ -7,25 +7,25 @@ from typing import Any
 import gin
 
 PROCESSOR = Path("/proc/cpuinfo")
-"""Lists what a processor can do, on Linux."""
+"""On Linux, the file with the instruction sets of the processor."""
 
 
 @gin.configurable(denylist=["pairs"])
 def small_corpus(pairs: int) -> dict[str, Any]:
-    """Chooses what depends on the size of a corpus of 10,000 to 500,000 pairs, and the precision.
+    """Chooses the settings for a corpus of 10,000 to 500,000 pairs, and the precision.
 
-    Measured for 29,000 and 68,000 pairs, see EXPERIMENTS.md; elsewhere a rule of thumb. Below
-    50,000 pairs a model of this size learns its corpus by heart without much dropout. Above
-    200,000 it is too small, and a wider one needs a lower rate and larger batches. Small batches
-    learn more from the same number of tokens in the first hour. An epoch of 68,000 pairs has some
-    1,000 updates.
+    The values are measured for 29,000 and 68,000 pairs (see EXPERIMENTS.md), and otherwise a rule
+    of thumb. Below 50,000 pairs a model of this size learns its corpus by heart without much
+    dropout. Above 200,000 it is too small, and a wider one needs a lower learning rate and larger
+    batches. Small batches learn more from the same number of tokens in the first hour. An epoch of
+    68,000 pairs has some 1,000 updates.
 
     Args:
-        pairs: of sentences to train on, after cleaning.
+        pairs: number of sentence pairs to train on, after cleaning.
 
     Returns:
-        bindings of the subwords, the model's sizes, dropout, the highest rate, the batches, the
-        number of updates, and the precision in which this machine is faster.
+        bindings of the vocabulary size, the model's sizes, dropout, the highest learning rate, the
+        batch size, the number of updates, and the precision in which this machine is faster.
     """
     is_large = pairs > 200_000
     return {
@@ -44,15 +44,16 @@ def small_corpus(pairs: int) -> dict[str, Any]:
 def machine_precision() -> str:
     """Returns the precision in which this machine trains faster, 'mixed_bfloat16' or 'float32'.
 
-    It has bfloat16 if its GPU, or else its processor, computes in it; others emulate it.
+    bfloat16 is faster if the GPU, or else the processor, computes in it; others emulate it.
     """
-    # Mistakes in a gin file are said before TensorFlow is imported.
+    # Not above: mistakes in a gin file are reported before TensorFlow is imported.
     import tensorflow as tf
 
     if gpus := tf.config.list_physical_devices("GPU"):
         details = tf.config.experimental.get_device_details(gpus[0])
-        computes = bool(details.get("compute_capability", (0, 0)) >= (8, 0))
+        # NVIDIA's GPUs have bfloat16 since compute capability 8.0 (Ampere).
+        has_bfloat16 = bool(details.get("compute_capability", (0, 0)) >= (8, 0))
     else:
         flags = PROCESSOR.read_text() if PROCESSOR.exists() else ""
-        computes = bool(re.search(r"\b(avx512_bf16|amx_bf16)\b", flags))
-    return "mixed_bfloat16" if computes else "float32"
+        has_bfloat16 = bool(re.search(r"\b(avx512_bf16|amx_bf16)\b", flags))
+    return "mixed_bfloat16" if has_bfloat16 else "float32"

@@ -1,12 +1,12 @@
-"""The tags that the words of a treebank have, for `TreeGrammar`.
+"""Reads the tags that the words of a treebank have, for `TreeGrammar`.
 
 In gin::
 
     import tag_dictionary
     train.sized_by = @tag_dictionary
 
-It is read from the training trees at the start of training, and kept in the model's config.gin, so
-that a trained model has its own.
+They are read from the training trees at the start of training, and saved in the model's config.gin,
+so that a trained model has its own.
 """
 
 from collections import Counter, defaultdict
@@ -25,9 +25,9 @@ def tag_dictionary(pairs: int, least: int = 5, share: float = 0.002) -> dict[str
 
     Args:
         pairs: not used.
-        least: a word that is rarer may have the tags of all rare words.
-        share: tags that a word has less often than in this share are left out, as errors of
-            annotation; likewise of rare words.
+        least: words that occur less often are rare; each may have the tags of all rare words.
+        share: a word's tags with at most this share of its occurrences are left out, as errors of
+            annotation; likewise for all rare words together.
 
     Returns:
         bindings of `TreeGrammar.tags` and `TreeGrammar.other_tags`.
@@ -36,19 +36,20 @@ def tag_dictionary(pairs: int, least: int = 5, share: float = 0.002) -> dict[str
     for words, symbols in value_of("prepare", "corpus").read("train", Path()):
         for word, tag in zip(words.split(" "), delinearise(symbols).tags, strict=True):
             tags_of[word][tag] += 1
-    rare: Counter[str] = Counter()
-    classes: dict[str, list[str]] = defaultdict(list)
+    tags_of_rare: Counter[str] = Counter()
+    words_of: dict[str, list[str]] = defaultdict(list)
     for word, counts in sorted(tags_of.items()):
         if counts.total() < least:
-            rare += counts
+            tags_of_rare += counts
         else:
-            classes[_frequent(counts, share)].append(word)
+            words_of[_frequent(counts, share)].append(word)
     return {
-        "TreeGrammar.tags": {tags: " ".join(words) for tags, words in sorted(classes.items())},
-        "TreeGrammar.other_tags": _frequent(rare, share),
+        "TreeGrammar.tags": {tags: " ".join(words) for tags, words in sorted(words_of.items())},
+        "TreeGrammar.other_tags": _frequent(tags_of_rare, share),
     }
 
 
 def _frequent(counts: Counter[str], share: float) -> str:
-    least = share * counts.total()
-    return " ".join(sorted(tag for tag, count in counts.items() if count > least))
+    """Returns the tags with more than a share of all counts, sorted, separated by spaces."""
+    total = counts.total()
+    return " ".join(sorted(tag for tag, count in counts.items() if count > share * total))

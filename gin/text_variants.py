@@ -1,4 +1,4 @@
-"""Further training pairs, made from pairs of the corpus, for text that a small corpus hardly has.
+"""Makes training pairs from pairs of the corpus, for text that a small corpus hardly has.
 
 A model of 29,000 captions has seen few numbers, addresses and capitals, and writes something else
 in their place. A variant is a pair in capitals, or a pair with the same random word on both sides,
@@ -46,7 +46,7 @@ class TextVariants:
     seed: Seed = 1
 
     def extend(self, pairs: Iterable[Pair], first: int) -> tuple[list[Pair], CleaningReport]:
-        """Puts the variant of a pair, if it has one, behind it.
+        """Adds the variant of each pair that has one, directly after the pair.
 
         Args:
             pairs: consecutive pairs of the training text.
@@ -58,12 +58,12 @@ class TextVariants:
         extended, report = list[Pair](), CleaningReport()
         for number, pair in enumerate(pairs, first):
             extended.append(pair)
-            kind, draw = self._draw(number)
+            kind, rng = self._draw_kind(number)
             if kind:
                 variant = _capitals(pair[0]), _capitals(pair[1])
-                # In a script without capitals, the other side would stand alone in them.
+                # A side whose script has no capitals would not change: only both sides may.
                 if kind == WORDS or variant[0] == pair[0] or variant[1] == pair[1]:
-                    kind, variant = WORDS, _with_word(pair, draw)
+                    kind, variant = WORDS, _with_word(pair, rng)
                 report.update([kind, "kept"])
                 extended.append(variant)
         return extended, report
@@ -72,21 +72,23 @@ class TextVariants:
         """Yields the pairs that `extend` returned, except for the variants with random words.
 
         Args:
-            pairs: from the first on, perhaps with tags since.
+            pairs: all of them, from number 0; tags may be in front of their sources by now.
         """
-        rest = iter(pairs)
-        for number, pair in enumerate(rest):
+        remaining = iter(pairs)
+        for number, pair in enumerate(remaining):
             yield pair
-            if self._draw(number)[0]:
-                variant = next(rest)
+            kind, _ = self._draw_kind(number)
+            if kind:
+                # Its kind may be another one (see `extend`), so the text is compared.
+                variant = next(remaining)
                 if variant[1] == _capitals(pair[1]) != pair[1]:
                     yield variant
 
-    def _draw(self, number: int) -> tuple[str | None, random.Random]:
-        """Returns the kind of a pair's variant, if it has one, and its random numbers."""
-        draw = random.Random(f"{self.seed} {number}")
+    def _draw_kind(self, number: int) -> tuple[str | None, random.Random]:
+        """Returns the kind of a pair's variant, or None, and the generator for further draws."""
+        rng = random.Random(f"{self.seed} {number}")
         shares = {CAPITALS: self.capitals, WORDS: self.words}
-        return next((kind for kind in shares if draw.random() < shares[kind]), None), draw
+        return next((kind for kind in shares if rng.random() < shares[kind]), None), rng
 
 
 _SYMBOL_OR_TEXT = re.compile(r"(<[^<>\s]+>)|([^<]+|<)")
@@ -100,6 +102,8 @@ _BODY = re.compile(r"^(.*?)(\W*)$", re.DOTALL)
 """A sentence, and the punctuation at its end."""
 
 _NAME = "^"
+"""The pattern of a name (see `_random_word`)."""
+
 _NUMBERS = tuple("0" * digits for digits in range(1, 7))
 _WORDS = (
     *_NUMBERS, "0.0", "00,00", "0,000", "00:00", "0000-00-00", "00.00.0000",
@@ -107,11 +111,11 @@ _WORDS = (
     "https://~.de/~/00", "www.~.net/~", "~@~.com", "~.~@~.org", "~_00@~.fr",
     "☺", "☺", "☺☺", "☺☺☺", "漢", "漢", "漢漢", "漢漢漢漢",
 )  # fmt: skip
-"""Patterns of random words. The digits of a date are random too: it is there to be copied."""
+"""Patterns of random words. Digits of a date are random, too: the word is only to be copied."""
 
 _EMOJI = ("🌀🙏", "🚀🛅", "☀⛿")
 _SCRIPTS = ("αω", "ая", "את", "اغ", "अह", "ぁゖ", "一龥", "가힣", "←⇿")
-"""First and last characters. A subword model that has not seen a character spells it in bytes."""
+"""First and last characters of scripts. Subword models spell unknown characters in bytes."""
 
 
 def _capitals(text: str) -> str:
@@ -119,53 +123,63 @@ def _capitals(text: str) -> str:
     return _SYMBOL_OR_TEXT.sub(lambda part: part[1] or part[2].upper(), text)
 
 
-def _with_word(pair: Pair, draw: random.Random) -> Pair:
+def _with_word(pair: Pair, rng: random.Random) -> Pair:
     """Replaces a number or a name that both sides have once; without any, adds a random word."""
     source, target = (_WORD.findall(side) for side in pair)
-    common = [
+    candidates = [
         word
         for word in source
         if source.count(word) == target.count(word) == 1
         # The first word has a capital in any case: "In" may be English and German.
         if _DIGIT.search(word) or (word[0].isupper() and word not in (source[0], target[0]))
     ]
-    if not common:
-        return _with_added_word(pair, draw)
-    old = draw.choice(common)
+    if not candidates:
+        return _with_added_word(pair, rng)
+    old = rng.choice(candidates)
     # A time or a code keeps its form.
     pattern = _DIGIT.sub("0", old) if _DIGIT.search(old) else _NAME
-    new = _random_word(draw.choice(_NUMBERS) if old.isdecimal() else pattern, draw)
-    changed = (_WORD.sub(lambda word: new if word[0] == old else word[0], side) for side in pair)
-    return next(changed), next(changed)
+    new = _random_word(rng.choice(_NUMBERS) if old.isdecimal() else pattern, rng)
+
+    def replace(side: str) -> str:
+        return _WORD.sub(lambda word: new if word[0] == old else word[0], side)
+
+    return replace(pair[0]), replace(pair[1])
 
 
-def _with_added_word(pair: Pair, draw: random.Random) -> Pair:
-    """Puts the same random word at the beginning of both sides, at the end, or one at each."""
-    first, last = (_random_word(draw.choice(_WORDS), draw) for _ in range(2))
-    start = draw.choice(("{}: ", "{}, ", "{} – ", "{} ")).format(first)
-    end = draw.choice((" {}", " ({})", ", {}", ": {}")).format(last)
-    start, end = draw.choice(((start, ""), ("", end), (start, end)))
-    changed = (_BODY.sub(lambda side: f"{start}{side[1]}{end}{side[2]}", side) for side in pair)
-    return next(changed), next(changed)
+def _with_added_word(pair: Pair, rng: random.Random) -> Pair:
+    """Adds the same random word at the beginning of both sides, at the end, or one at each."""
+    first, last = (_random_word(rng.choice(_WORDS), rng) for _ in range(2))
+    start = rng.choice(("{}: ", "{}, ", "{} – ", "{} ")).format(first)
+    end = rng.choice((" {}", " ({})", ", {}", ": {}")).format(last)
+    start, end = rng.choice(((start, ""), ("", end), (start, end)))
+
+    def add(side: str) -> str:
+        return _BODY.sub(lambda match: f"{start}{match[1]}{end}{match[2]}", side)
+
+    return add(pair[0]), add(pair[1])
 
 
-def _random_word(pattern: str, draw: random.Random) -> str:
-    """Fills the places of a pattern: 0, A, ~ (syllables), ^ (a name), ☺ and 漢 (a script)."""
-    script = draw.choice(_SCRIPTS)
+def _random_word(pattern: str, rng: random.Random) -> str:
+    """Returns a random word of a pattern.
 
-    def character(ends: str) -> str:
-        return chr(draw.randint(*map(ord, ends)))
+    0 stands for a digit, A for a capital, ~ for syllables, ^ for a name, ☺ for an emoji, and 漢 for
+    a character of one script in the whole word. Other characters stay.
+    """
+    script = rng.choice(_SCRIPTS)
+
+    def character(first_and_last: str) -> str:
+        return chr(rng.randint(*map(ord, first_and_last)))
 
     def syllables() -> str:
-        count = draw.randint(2, 4)
-        return "".join(draw.choice("bdfghklmnprstvwz") + draw.choice("aeiou") for _ in range(count))
+        count = rng.randint(2, 4)
+        return "".join(rng.choice("bdfghklmnprstvwz") + rng.choice("aeiou") for _ in range(count))
 
     fillers = {
-        "0": lambda: draw.choice(string.digits),
-        "A": lambda: draw.choice(string.ascii_uppercase),
+        "0": lambda: rng.choice(string.digits),
+        "A": lambda: rng.choice(string.ascii_uppercase),
         "~": syllables,
-        _NAME: lambda: (syllables() + draw.choice(("", *"lnrst"))).capitalize(),
-        "☺": lambda: character(draw.choice(_EMOJI)),
+        _NAME: lambda: (syllables() + rng.choice(("", *"lnrst"))).capitalize(),
+        "☺": lambda: character(rng.choice(_EMOJI)),
         "漢": lambda: character(script),
     }
-    return "".join(fillers[place]() if place in fillers else place for place in pattern)
+    return "".join(fillers[symbol]() if symbol in fillers else symbol for symbol in pattern)

@@ -1,4 +1,4 @@
-"""Pairs from translators' files: translation memories (.tmx), catalogues (.po) and XLIFF.
+"""Reads pairs from translators' files: translation memories (.tmx), catalogues (.po) and XLIFF.
 
 In gin::
 
@@ -33,15 +33,15 @@ from t2t_repro.errors import UserError
 class TranslationMemoryCorpus:
     """Parallel text in .tmx, .po, .xliff and .xlf files.
 
-    What is fuzzy, obsolete, empty or a header is skipped. Each text becomes a line without inline
-    tags, control characters and the marks of shortcut keys.
+    Units that are fuzzy, obsolete, empty, a header or in other languages are skipped. Each text
+    becomes a line without inline tags, control characters and the marks of shortcut keys.
 
     Args:
-        train: a file or a list of files, also patterns such as 'de/*.po'.
+        train: a file or a list of files to train on; also patterns such as 'de/*.po'.
         dev: likewise, for model selection.
         test: likewise, to evaluate on.
-        source_language: a code; 'en' takes en-US, EN and en_GB, too.
-        target_language: likewise. A file that does not name its languages has these two.
+        source_language: the source's code; 'en' means en-US, EN and en_GB, too.
+        target_language: likewise. If a file does not name its languages, they are these two.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class TranslationMemoryCorpus:
         source_language: str = "en",
         target_language: str = "de",
     ) -> None:
-        given = given_splits(train, dev, test)
-        self._names = {k: [v] if isinstance(v, str) else [*v] for k, v in given.items()}
+        names = given_splits(train, dev, test)
+        self._names = {split: [x] if isinstance(x, str) else [*x] for split, x in names.items()}
         self._languages = (source_language, target_language)
-        self.splits = tuple(given)
+        self.splits = tuple(names)
 
     def describe(self) -> dict[str, Any]:
         """Returns the languages, and name, size and SHA-256 of every file."""
@@ -64,7 +64,7 @@ class TranslationMemoryCorpus:
         return {"corpus": type(self).__name__, "languages": languages, "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
-        """Reads all files, and logs what is skipped.
+        """Reads all files, and logs how many units are pairs or skipped.
 
         Raises:
             UserError: a file cannot be read, or a split has no pairs.
@@ -79,45 +79,54 @@ class TranslationMemoryCorpus:
                 raise UserError(f"TranslationMemoryCorpus.{split} has {report}; {expected}.")
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split, file after file."""
+        """Yields the pairs of a split, file after file.
+
+        Raises:
+            UserError: a file cannot be read.
+        """
         return (pair for kind, pair in self._units(split) if kind == "pairs")
 
     def _paths(self, split: str) -> list[Path]:
-        found = [
-            [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
-            for name in map(expanduser, self._names[split])
-        ]
-        if [] in found:
-            name = self._names[split][found.index([])]
-            raise UserError(f"TranslationMemoryCorpus.{split}: there is no file {name!r}.")
-        return [Path(path) for paths in found for path in paths]
+        """Returns the files of a split; each name must have one."""
+        paths: list[Path] = []
+        for name in self._names[split]:
+            path = expanduser(name)
+            matches = [path] if Path(path).is_file() else sorted(glob(path, recursive=True))
+            if not matches:
+                raise UserError(f"TranslationMemoryCorpus.{split}: there is no file {name!r}.")
+            paths += map(Path, matches)
+        return paths
 
     def _units(self, split: str) -> Iterator[tuple[str, Pair]]:
-        """Yields "pairs" with a pair, or the reason for skipping a unit."""
+        """Yields "pairs" with a pair; for a unit that is skipped, the reason and an unused pair."""
         for path in self._paths(split):
             read_units = po.read_units if ".po" in map(str.lower, path.suffixes) else xml.read_units
             for unit in read_units(path, self._languages):
                 yield (unit, ("", "")) if isinstance(unit, str) else self._pair(unit)
 
     def _pair(self, unit: Sides) -> tuple[str, Pair]:
-        places = _places(tuple([code for code, _ in unit]), self._languages)
-        if len(places) < 2:
+        """Returns "pairs" or the reason for skipping the unit, and its pair."""
+        indices = _language_indices(tuple([code for code, _ in unit]), self._languages)
+        if len(indices) < 2:
             return "in other languages", ("", "")
-        source, target = _line(unit[places[0]][1]), _line(unit[places[1]][1])
-        if (plain := without_key(source)) != source:
-            # Where there are no such letters: (_F).
+        source, target = (_one_line(unit[i][1]) for i in indices)
+        plain = without_key(source)
+        if plain != source:
+            # Scripts without such letters have the key in brackets: (_F).
             target = re.sub(r"\s*\([&_~]\w\)|[&_~](?=[^\W\d_])", "", target, count=1)
         return ("pairs" if plain and target else "empty"), (plain, target)
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     # Few texts have line breaks.
     return " ".join(text.split()) if "\n" in text else text.strip()
 
 
+# Units of a file have the same few combinations of languages.
 @cache
-def _places(codes: Sequence[str], languages: Sequence[str]) -> list[int]:
-    """Returns the places of languages among codes: for "en" that of en, else that of en-US."""
-    tags = [f"{code}-".lower().replace("_", "-") for code in (*codes, *languages)]
-    own = [[i for i in range(len(codes)) if tags[i].startswith(tag)] for tag in tags[len(codes) :]]
-    return [min(some, key=lambda place: len(tags[place])) for some in own if some]
+def _language_indices(codes: Sequence[str], languages: Sequence[str]) -> list[int]:
+    """Returns the index of each language among the codes; for "en" that of en, else of en-US."""
+    tags = [f"{code}-".lower().replace("_", "-") for code in codes]
+    prefixes = (f"{language}-".lower().replace("_", "-") for language in languages)
+    matches = ([i for i, tag in enumerate(tags) if tag.startswith(prefix)] for prefix in prefixes)
+    return [min(some, key=lambda i: len(tags[i])) for some in matches if some]

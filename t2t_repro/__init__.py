@@ -15,19 +15,18 @@ from typing import Any
 __version__ = "0.2.0"
 
 _STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+# The modules of the public names, from the imports in __init__.pyi.
 _MODULE_OF = {name: module for module, name in re.findall(r"(?m)^from (\S+) .* as (\w+)$", _STUB)}
-"""The modules of the public names, which __init__.pyi lists for type checkers, too."""
 
 __all__ = sorted(_MODULE_OF)
 
-
+# Classes that their modules register with Keras.
 _REGISTERED = (
     "Decoder", "DecoderLayer", "Dense", "Dropout", "Encoder", "EncoderLayer", "FeedForward",
     "FusedAdam", "InverseSquareRoot", "LabelSmoothedCrossEntropy", "LayerNorm",
     "MultiHeadAttention", "PositionalEncoding", "RestrictedSelfAttention", "SharedEmbedding",
     "SSRU", "SublayerConnection", "Transformer", "TransformerSchedule",
 )  # fmt: skip
-"""Classes that their modules register with Keras."""
 
 
 def __getattr__(name: str) -> Any:
@@ -47,43 +46,43 @@ def _import_modules() -> None:
 
 
 class _OnFirstUse:
-    """Stands in Keras's registry for a class whose module has not been imported."""
+    """A placeholder in Keras's registry for a class whose module has not been imported."""
 
     def __init__(self, registered_name: str) -> None:
         self._registered_name = registered_name
 
     def from_config(self, config: dict[str, Any]) -> Any:
-        """Imports all modules, which puts the class into the registry, and calls the class."""
+        """Makes an object of the class, after an import that puts the class into the registry."""
         _import_modules()
         registry = sys.modules["keras"].saving.get_custom_objects()
         return registry[self._registered_name].from_config(config)
 
 
-def _register() -> None:
+def _register_placeholders() -> None:
     registry = sys.modules["keras"].saving.get_custom_objects()
     for name in _REGISTERED:
         registry.setdefault(f"{__name__}>{name}", _OnFirstUse(f"{__name__}>{name}"))
 
 
 class _KerasFinder:
-    """Calls `_register` after Keras's import, since Keras asks no package what it registers."""
+    """An import hook that calls `_register_placeholders` as soon as Keras has been imported."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Finds Keras, with a loader that calls `_register`, or None."""
+        """Finds Keras, with a loader that registers the placeholders; None for other modules."""
         spec = PathFinder.find_spec(name) if name == "keras" else None
         if spec and spec.loader:
             execute = spec.loader.exec_module
 
             def execute_and_register(module: Any) -> None:
                 execute(module)
-                _register()
+                _register_placeholders()
 
             spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
         return spec
 
 
 if sys.modules.get("keras"):
-    _register()
+    _register_placeholders()
 else:
     sys.meta_path.insert(0, _KerasFinder)

@@ -5,22 +5,22 @@ import sys
 from importlib import import_module
 from importlib.metadata import version
 
+# The commands, in the order in which they are needed.
 COMMANDS = (
     "datagen", "trainer", "average", "translate", "evaluate", "score", "export", "serve", "client",
     "parse", "attention_maps", "import_t2t", "import_marian", "import_hugging_face",
     "import_ctranslate2",
 )  # fmt: skip
-"""The commands, in the order in which they are needed."""
 
 
 def cli() -> None:
-    """Runs the command that is named first; without one, lists them all.
+    """Runs the command that the first argument names; without arguments, lists all commands.
 
     The exit status is 2 if there is no such command.
     """
     first, *others = sys.argv[1:] or ["--help"]
     if (command := first.replace("-", "_")) in COMMANDS:
-        # The command reads its flags, and its own name, from here.
+        # The command reads its flags from here; --help shows the program's name.
         sys.argv = [f"t2t_repro {first}", *others]
         return import_module(f"t2t_repro.{command}").cli()
     if first == "--version":
@@ -29,11 +29,9 @@ def cli() -> None:
     if first != "--help":
         print(f"error: received {first!r}, expected one of {', '.join(COMMANDS)}", file=sys.stderr)
         sys.exit(2)
-    # The reader may go, as `head` does.
+    # The reader of the list may close the pipe, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    print(
-        "python -m t2t_repro.<command> --help, or t2t-repro-<command> --help, says more of each:\n"
-    )
+    print("For details: python -m t2t_repro.<command> --help, or t2t-repro-<command> --help\n")
     for command in COMMANDS:
         # Docstrings begin like "Trains a model: `python -m t2t_repro.trainer`."
         summary = (import_module(f"t2t_repro.{command}").__doc__ or "").partition("\n")[0]

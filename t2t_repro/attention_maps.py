@@ -19,19 +19,20 @@ PAGE = "attention.html"
 
 
 def main() -> None:
-    """Draws the maps on its flags."""
+    """Writes the attention maps of the sentence pair in the flags."""
     from t2t_repro.attention.maps import PairAttention, as_html, layer_picture
 
     if FLAGS.pictures:
         require_installed("matplotlib", extra="plots")
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
-    source, target, origin = FLAGS.source, FLAGS.target, "given"
+    source, target, target_origin = FLAGS.source, FLAGS.target, "given"
     if target is None:
-        target, origin = translator.translate([source])[0][0].text, "the model's own translation"
+        [[best]] = translator.translate([source])
+        target, target_origin = best.text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()
     model = str(Path(FLAGS.model_dir) / checkpoint)
-    files = {PAGE: as_html(maps, model, source, target, origin).encode()}
+    files = {PAGE: as_html(maps, model, source, target, target_origin).encode()}
     if FLAGS.pictures:
         for attention in maps:
             for layer in range(len(attention.weights)):

@@ -21,7 +21,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Runs the averaging on its flags."""
+    """Averages the last checkpoints of --model_dir, and writes model_dir/averaged."""
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
     last = max(checkpoints)
@@ -34,17 +34,20 @@ def main() -> None:
     with directory.held("average"):
         average_weights(model, checkpoints.values())
         save_weights(model, directory.averaged, last)
-    first, count, asked = min(checkpoints), len(checkpoints), FLAGS.last
-    fewer = f" (there are no {asked}: --last={asked})" if count < asked else ""
-    logging.info(
-        f"averaged {count} checkpoints{fewer}, steps {first} to {last}, into {directory.averaged}"
-    )
+    count = len(checkpoints)
+    fewer = f" (fewer than --last={FLAGS.last})" if count < FLAGS.last else ""
+    steps = f"steps {min(checkpoints)} to {last}"
+    logging.info(f"averaged {count} checkpoints{fewer}, {steps}, into {directory.averaged}")
 
 
 def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:
-    """Sets the weights to their mean over checkpoints (paper, section 6.1).
+    """Sets a model's weights to their mean over checkpoints (paper, section 6.1).
 
     The mean is computed in float64, so that the mean of N copies is the copy.
+
+    Args:
+        model: the model; its weights are replaced.
+        checkpoints: paths, each of a checkpoint of this model.
     """
     from t2t_repro.runs.weights import load_weights
 

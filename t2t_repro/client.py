@@ -29,51 +29,56 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Runs the client on its flags."""
+    """Translates --input, or what the user types, with the server of the flags."""
     text_lines.check_output()
     if not (FLAGS.input or FLAGS.output) and sys.stdin.isatty() and sys.stdout.isatty():
-        text_lines.converse(_translated)
+        text_lines.converse(_output_lines)
     else:
-        text_lines.write_output(_translated(text_lines.read_input(FLAGS.input)), FLAGS.output)
+        text_lines.write_output(_output_lines(text_lines.read_input(FLAGS.input)), FLAGS.output)
 
 
-def _translated(lines: Sequence[str]) -> Iterator[str]:
-    """Yields the lines to write."""
-    results: Iterable[list[Translation]] = _translations(lines)
+def _output_lines(lines: Sequence[str]) -> Iterator[str]:
+    """Translates lines, whole or by sentences, and yields the lines to write."""
+    nbest_lists: Iterable[list[Translation]] = _nbest_lists(lines)
     if (language := split_language()) is not None:
-        split = translate_sentences(lines, language, lambda q: (x for x, *_ in _translations(q)))
-        results = [[one] for one in split]
-    for number, translations in enumerate(results, start=1):
-        log_cut(translations[:1], number)
-        yield from text_lines.written(number, translations, FLAGS.scores)
+        nbest_lists = [[best] for best in translate_sentences(lines, language, _best_translations)]
+    for number, nbest in enumerate(nbest_lists, start=1):
+        log_cut(nbest[:1], number)
+        yield from text_lines.output_lines(number, nbest, FLAGS.scores)
 
 
-def _translations(texts: Sequence[str]) -> Iterator[list[Translation]]:
-    """Yields the translations of each text; several requests are made at a time."""
+def _best_translations(texts: Sequence[str]) -> Iterator[Translation]:
+    return (best for best, *_ in _nbest_lists(texts))
+
+
+def _nbest_lists(texts: Sequence[str]) -> Iterator[list[Translation]]:
+    """Yields the translations of each text, the best first; makes several requests at a time."""
     size = FLAGS.batch_size
     batches = [texts[first : first + size] for first in range(0, len(texts), size)]
     with ThreadPoolExecutor(FLAGS.concurrency) as pool:
         try:
-            yield from map(_read, chain.from_iterable(pool.map(_predict, batches)))
+            yield from chain.from_iterable(pool.map(_predict, batches))
         finally:
-            # After an error the other requests are not made.
+            # After an error, requests that have not begun are not made.
             pool.shutdown(cancel_futures=True)
 
 
-def _read(answer: dict[str, Any]) -> list[Translation]:
-    """Returns the translations in a server's answer to a text."""
+def _read_answer(answer: dict[str, Any]) -> list[Translation]:
+    """Returns the translations in a server's answer to a text, the best first."""
     # Models that earlier versions exported do not say which translations are finished.
-    given = map(({"finished": True} | answer).__getitem__, OUTPUTS)
-    columns = (value if isinstance(value, list) else repeat(value) for value in given)
+    values = [({"finished": True} | answer)[name] for name in OUTPUTS]
+    # A list has a value for each translation; a single value is that of all.
+    columns = (value if isinstance(value, list) else repeat(value) for value in values)
+    # The lists are padded where a text has fewer translations than others.
     count = min(answer.get("count", 1), FLAGS.n_best)
     return [Translation(*row) for row in islice(zip(*columns, strict=False), count)]
 
 
-def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:
-    """Sends lines in one request, and returns the server's answer to each, for `_read`.
+def _predict(lines: Sequence[str]) -> list[list[Translation]]:
+    """Sends lines in one request, and returns the translations of each, the best first.
 
     Raises:
-        UserError: the server cannot be reached, or refuses the request.
+        UserError: the server cannot be reached, refuses the request, or serves another model.
     """
     signature = "nbest" if FLAGS.n_best > 1 else "serving_default"
     body = json.dumps({"signature_name": signature, "instances": list(lines)}).encode()
@@ -83,11 +88,11 @@ def _predict(lines: Sequence[str]) -> list[dict[str, Any]]:
         headers["Authorization"] = f"Bearer {key}"
     try:
         with urlopen(Request(url, body, headers)) as response:
-            return json.load(response)["predictions"]
+            return [_read_answer(answer) for answer in json.load(response)["predictions"]]
     except HTTPError as error:
         reason = f"status {error.code}: {error.read().decode(errors='replace')}"
-    except (OSError, HTTPException, ValueError, LookupError) as error:
-        reason = f"{error}; expected a running server, e.g. python -m t2t_repro.serve"
+    except (OSError, HTTPException, LookupError, TypeError, ValueError) as error:
+        reason = f"{error}; expected a running server of an exported model (t2t_repro.serve)"
     raise UserError(f"--server={FLAGS.server}: {reason}")
 
 

@@ -14,7 +14,7 @@ from t2t_repro.runs.model_directory import ModelDirectory
 
 
 def main() -> None:
-    """Runs the preparation on its flags."""
+    """Prepares the data of the experiment in --gin_file."""
     from t2t_repro import experiment
     from t2t_repro.data.preparation import Preparation, prepare_corpus
 
@@ -25,9 +25,10 @@ def main() -> None:
     from t2t_repro.data.stages import prepare
     from t2t_repro.training.model_for_data import fit_to_data
 
-    initial = settings.train.init_from
-    start = ModelDirectory(expanduser(initial)) if initial else None
-    data = prepare(fit_to_data(settings, start).preparation, data_dir)
+    path = settings.train.init_from
+    initial_model = ModelDirectory(expanduser(path)) if path else None
+    data = prepare(fit_to_data(settings, initial_model).preparation, data_dir)
+    # Source and target may have the same subwords: one size.
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
     logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)
 

@@ -1,4 +1,4 @@
-"""The error that command lines print in one line, reasons for its message, and a check."""
+"""The error that command lines print in one line, and functions for such messages."""
 
 import errno
 import importlib.util
@@ -10,12 +10,12 @@ STORAGE_ERRORS = {
     errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST,
 }  # fmt: skip
 
-# Mistakes in source code: they keep their traceback, where else any error is that of a file.
+# Mistakes in source code. They keep their traceback where any other error is blamed on a file.
 BUGS = NameError, ImportError, AssertionError
 
-# What TensorFlow's messages say about the operation that failed.
+# Parts of TensorFlow's messages: names of the operation that failed, ...
 _OPERATION = re.compile(r"^\s*\{\{.*?\}\}\s*| \[Op:\w+\]")
-# And about where it was defined, before the reason.
+# ... and the place in the source where it was defined, which precedes the reason.
 _WHERE = re.compile(r"Graph execution error:\s+Detected at node [^\n]*\n(?:(?: |<)[^\n]*\n+)*")
 
 
@@ -31,9 +31,10 @@ class UserError(ValueError):
 
     def __init__(self, message: str) -> None:
         message = printable(message).replace("\n", " ").replace("\t", " ")
-        super().__init__(
-            message if len(message) < 2000 else f"{message[:1500]} ... {message[-450:]}"
-        )
+        if len(message) >= 2000:
+            # The beginning says what is wrong, the end how to fix it.
+            message = f"{message[:1500]} ... {message[-450:]}"
+        super().__init__(message)
 
 
 def printable(text: str) -> str:
@@ -44,15 +45,15 @@ def printable(text: str) -> str:
 
 
 def storage_error(error: OSError) -> str | None:
-    """Returns the reason if it is the disk or its permissions, else None."""
-    # From the text: gin's copy of an error has lost its number.
+    """Returns the system's reason for an error of the disk or its permissions, else None."""
+    # Read from the text: gin copies an error without its `errno`.
     matched = re.match(r"\[Errno (\d+)\] (.*)", str(error))
     return matched[2] if matched and int(matched[1]) in STORAGE_ERRORS else None
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns an error's first line, or its type, for a message."""
-    lines = _WHERE.sub("", str(error)).splitlines()
+    """Returns the first line of an error, without TensorFlow's additions; or its type's name."""
+    lines = _WHERE.sub("", str(error)).strip().splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
 
 

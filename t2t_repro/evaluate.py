@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
 FLAGS = flags.FLAGS
+
+# Python's text of a function or object, with its address in memory.
 _ADDRESS = r"<(?:function )?([\w.]+)(?: object)? at 0x\w+>"
 
 
 def main() -> None:
-    """Runs the evaluation on its flags."""
+    """Scores the systems that the flags name, and prints the scores."""
     _check_flags()
     checkpoint, data = "", None
     sources = read_input(FLAGS.source, "source") if FLAGS.source else []
@@ -50,26 +52,28 @@ def main() -> None:
         if not FLAGS.source:
             data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
             sources, references = data.text(FLAGS.split)
-    given = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
-    given += [("translations", path) for path in FLAGS.translations]
-    systems = [System(path, read_input(path, flag)) for flag, path in given]
-    # The model's own translations follow the baseline's.
-    place = 1 if FLAGS.baseline else 0
+    paths = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
+    paths += [("translations", path) for path in FLAGS.translations]
+    systems = [System(path, read_input(path, flag)) for flag, path in paths]
     counts = {f"--source={FLAGS.source}": len(sources)} if FLAGS.source else {}
     counts |= {system.name: len(system.translations) for system in systems}
     check_line_counts(counts | {"the reference": len(references)})
+    # The system of the model follows the baseline.
+    model_index = 1 if FLAGS.baseline else 0
     if FLAGS.model_dir:
         translator = shared.load_translator(checkpoint, others=experiment.EVALUATION)
-        systems.insert(place, _translate(translator, checkpoint, sources, data))
+        systems.insert(model_index, _translate(translator, checkpoint, sources, data))
     else:
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
     if not (metrics := EvaluationSettings().metrics):
         raise UserError("evaluate.metrics is empty, expected one metric at least, such as @bleu.")
-    scores = [[of(one.translations, references, sources) for of in metrics] for one in systems]
-    _print(systems, scores)
-    if (perplexity := systems[place].perplexity) is not None:
-        _keep(translator, checkpoint, perplexity, scores[place])
+    texts = [system.translations for system in systems]
+    scores = [[metric(lines, references, sources) for metric in metrics] for lines in texts]
+    _print_scores(systems, scores)
+    # Only the model's system, on a split, has a perplexity.
+    if (perplexity := systems[model_index].perplexity) is not None:
+        _save_scores(translator, checkpoint, perplexity, scores[model_index])
 
 
 def _check_flags() -> None:
@@ -79,31 +83,33 @@ def _check_flags() -> None:
         UserError: a flag is missing, or excludes another one.
     """
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
-    is_enough = FLAGS.model_dir or (FLAGS.translations and not FLAGS.output)
-    if not is_enough or needs_reference != bool(FLAGS.reference):
-        raise UserError(
-            "expected --model_dir for a split of its data; or --model_dir, --source and "
-            "--reference; or --translations and --reference, without --output."
-        )
+    # --output is for the model's translations.
+    names_system = FLAGS.model_dir or (FLAGS.translations and not FLAGS.output)
+    if not names_system or needs_reference != bool(FLAGS.reference):
+        model = "--model_dir for a split of its data; or --model_dir, --source and --reference"
+        raise UserError(f"expected {model}; or --translations and --reference, without --output.")
     check_output()
 
 
 def _read_references() -> Sequence[str | tuple[str, ...]]:
-    """Reads --reference: of each sentence its text, or the texts of several files or columns.
+    """Reads the files of --reference.
+
+    Returns:
+        for each sentence its reference, or its references from several files or columns.
 
     Raises:
-        UserError: lines of a file differ in their number of columns, or files in their number of
-            lines.
+        UserError: a file cannot be read, lines of a file differ in their number of columns, or
+            files in their number of lines.
     """
     columns: list[Sequence[str]] = []
     counts = {}
     for path in FLAGS.reference:
         name = f"--reference={path}"
         lines = read_input(path, "reference")
-        parts = -1 if ".tsv" in Path(path).suffixes else 0
-        rows = [line.split("\t", parts) for line in lines]
+        is_table = ".tsv" in Path(path).suffixes
+        rows = [line.split("\t") if is_table else [line] for line in lines]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
-            raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as before.")
+            raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as line 1.")
         counts[name] = len(lines)
         columns += zip(*rows, strict=True)
     check_line_counts(counts)
@@ -113,18 +119,18 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
 def _translate(
     translator: "Translator", checkpoint: str, sources: Sequence[str], data: PreparedData | None
 ) -> System:
-    """Translates the sources with the model, which becomes a system."""
+    """Translates the sources with the model, and returns it as a system to score."""
     perplexity = _perplexity(translator, data) if data else None
     translations = [best.text for best, *_ in translator.translate(sources)]
     if FLAGS.output:
-        # Before they are scored: a metric may be the user's own.
+        # Before they are scored: a metric of the user's own may fail.
         write_output(map(one_line, translations), FLAGS.output)
     name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
     return System(name, translations, perplexity)
 
 
 def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
-    """Computes the perplexity of a single model on --split; None for an ensemble.
+    """Computes the perplexity per subword of a single model on --split; None for an ensemble.
 
     Raises:
         UserError: the data have other subwords than the model.
@@ -139,12 +145,13 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
     return HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
 
 
-def _print(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None:
-    """Prints the scores, with the intervals and p-values of the flags."""
+def _print_scores(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None:
+    """Prints the scores [systems][metrics], with the intervals and p-values of the flags."""
     if FLAGS.seed:
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
     test = FLAGS.significance if FLAGS.baseline or FLAGS.confidence else None
     estimates: list[Sequence[significance.Estimate]] = []
+    # Without a baseline each system is sampled by itself.
     groups = [scores] if FLAGS.baseline else [[system_scores] for system_scores in scores]
     for group in groups:
         by_metric = [
@@ -165,7 +172,7 @@ def _print(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None
     write_output(lines, None)
 
 
-def _keep(
+def _save_scores(
     translator: "Translator", checkpoint: str, perplexity: float, scores: Sequence[Score]
 ) -> None:
     """Writes a split's scores to the model directory, if possible."""
@@ -179,7 +186,7 @@ def _keep(
     try:
         write_scores(ModelDirectory(FLAGS.model_dir).scores, FLAGS.split, evaluation)
     except OSError as error:
-        logging.warning("the scores are not kept in %s: %s", FLAGS.model_dir, error.strerror)
+        logging.warning("the scores are not saved in %s: %s", FLAGS.model_dir, error.strerror)
 
 
 def cli() -> None:

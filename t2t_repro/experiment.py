@@ -24,17 +24,16 @@ from t2t_repro.parsing import bracket_f1, treebank
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.settings import Configuration, Experiment
 
+# Modules with corpora, searches and metrics: imported so that gin knows their names.
 NAMED_BY_GIN_FILES = (corpora, treebank, decoding, scores, paper_bleu, bracket_f1)
-"""Modules with corpora, searches and metrics: imported so that gin knows their names."""
 
+# The configurables that score translations.
 EVALUATION = (EvaluationSettings, *scores.METRICS, paper_bleu.paper_bleu, *bracket_f1.METRICS)
-"""The configurables that score translations."""
 
 _FEW_PAIRS = 10_000
 
-
+# The configurables that `read`, or a later export, builds; gin files name all others.
 _SETTINGS = (Experiment, SubwordTraining, decoding.Sampling)
-"""The configurables that `read`, or a later export, builds; gin files name all others."""
 
 
 def read(
@@ -46,7 +45,7 @@ def read(
     """Reads and checks an experiment's gin file, and builds its settings.
 
     First, `configure` reads the file. Then `train.sized_by` chooses the values that depend on the
-    number of training pairs. Missing bindings are reported next. At last, constructors refuse
+    number of training pairs. Missing bindings are reported next. Finally, constructors refuse
     values that do not fit together.
 
     Args:
@@ -60,43 +59,43 @@ def read(
         UserError: the file, a name or a value in it cannot be used, a binding is not used, or
             something is not bound.
     """
-    bound = configure(gin_file, params)
+    bindings = configure(gin_file, params)
     if sized_by := gin_files.value_of("train", "sized_by"):
-        check_bound(bound, [Preparation])
+        check_bound(bindings, [Preparation])
         pairs = count_training_pairs(Preparation(), data_dir)
-        _bind_by_size(sized_by(pairs), bound, pairs)
-    check_bound(bound, needed or _SETTINGS)
+        _bind_by_size(sized_by(pairs), bindings, pairs)
+    check_bound(bindings, needed or _SETTINGS)
     # gin gives the constructors their arguments.
     return Experiment()
 
 
 def configure(gin_file: str | Path | None, params: Sequence[str] = ()) -> dict[str, Any]:
-    """Gives a gin file's bindings to gin (see `gin_files.configure`)."""
+    """Gives a gin file's bindings to gin, and returns them by name (see `gin_files.configure`)."""
     return gin_files.configure(gin_file, params, _SETTINGS)
 
 
 def configuration() -> Configuration:
-    """Returns gin's texts of the experiment, as read and in effect."""
+    """Returns the experiment's settings as gin's texts: as read, and as used by constructors."""
     operative = gin.operative_config_str()
     return Configuration(gin.config_str(), operative, gin.config.markdown(operative))
 
 
-def _bind_by_size(chosen: Mapping[str, Any], bound: dict[str, Any], pairs: int) -> None:
+def _bind_by_size(chosen: Mapping[str, Any], bindings: dict[str, Any], pairs: int) -> None:
     """Binds the parameters that depend on the number of training pairs.
 
     Parameters that are bound stay as they are.
 
     Args:
-        chosen: values by name.
-        bound: the bindings so far, by name; the values are added to them.
+        chosen: the values for this number of pairs, by the parameter's name.
+        bindings: the bindings so far, by name; the values are added to them.
         pairs: the number of training pairs, after cleaning.
     """
-    chosen = {name: value for name, value in chosen.items() if name not in bound}
-    for name, value in chosen.items():
+    added = {name: value for name, value in chosen.items() if name not in bindings}
+    for name, value in added.items():
         gin.bind_parameter(name, value)
-    bound |= chosen
-    listed = ", ".join(f"{name} = {short(value)}" for name, value in chosen.items())
+    bindings |= added
+    listed = ", ".join(f"{name} = {short(value)}" for name, value in added.items())
     logging.info("%s pairs after cleaning decide what is not bound: %s", f"{pairs:,}", listed)
     if pairs < _FEW_PAIRS:
-        better = "a model of more text that is trained on with these is better"
-        logging.warning(f"{pairs:,} pairs are few: {better}; see docs/fine_tuning.md")
+        advice = "fine-tune a model that was trained on more text, see docs/fine_tuning.md"
+        logging.warning(f"{pairs:,} pairs are few: {advice}")

@@ -27,6 +27,7 @@ from t2t_repro.runs.records import mean_target_length
 
 FLAGS = flags.FLAGS
 
+# The values of --weights that each format has, its default first.
 _WEIGHTS = {
     "saved_model": ["float32", "bfloat16", "int8"],
     "ctranslate2": ["float32", "int8"],
@@ -35,13 +36,12 @@ _WEIGHTS = {
     "marian": ["int8"],
     "litert": ["int8", "float32"],
 }
-"""The values of --weights that each format has, its default first."""
 
 _CALIBRATION_LINES = 200
 
 
 def main() -> None:
-    """Exports the model that the flags name."""
+    """Exports the model of --model_dir in the format of --format."""
     weights = FLAGS.weights or _WEIGHTS[FLAGS.format][0]
     _check_flags(weights)
     checkpoint = shared.find_checkpoint()
@@ -67,9 +67,9 @@ def main() -> None:
         from t2t_repro.formats.marian_export import write_marian_model
 
         texts = filter(str.strip, stream_input(FLAGS.calibration, "calibration"))
-        if not (lines := [*islice(texts, _CALIBRATION_LINES)]):
+        if not (sentences := [*islice(texts, _CALIBRATION_LINES)]):
             raise UserError(f"--calibration={FLAGS.calibration} has no text, expected sentences.")
-        write_marian_model(translator, export_dir, lines)
+        write_marian_model(translator, export_dir, sentences)
     elif FLAGS.format == "litert":
         from t2t_repro.formats.litert import write_litert_model
 
@@ -95,20 +95,22 @@ def main() -> None:
 def _check_flags(weights: str) -> None:
     """Checks the flags of the format, before the model is loaded.
 
+    `weights` is the value of --weights, or the format's default.
+
     Raises:
         UserError: a flag is missing, or does not suit the format.
     """
     if weights not in _WEIGHTS[FLAGS.format]:
         given = f"--weights={weights} with --format={FLAGS.format}"
         raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
-    shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
-    package = f"{FLAGS.direction} {FLAGS.package_version}"
-    if FLAGS.format == "argos" and not re.fullmatch(r"[a-z]+-[a-z]+ [\d.]*\d", package):
-        given = f"--direction={FLAGS.direction} --package_version={FLAGS.package_version}"
-        raise UserError(f"{given}: expected such as --direction=en-de --package_version=1.0.")
+    shared.check_new("export_dir", may_hold_files=FLAGS.format == "saved_model")
+    package = f"--direction={FLAGS.direction} --package_version={FLAGS.package_version}"
+    pattern = r"--direction=[a-z]+-[a-z]+ --package_version=[\d.]*\d"
+    if FLAGS.format == "argos" and not re.fullmatch(pattern, package):
+        raise UserError(f"{package}: expected e.g. --direction=en-de --package_version=1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):
-        also = ["babel"] if FLAGS.format == "argos" else []
-        require_installed("ctranslate2", *also, extra="ctranslate2")
+        for_languages = ["babel"] if FLAGS.format == "argos" else []
+        require_installed("ctranslate2", *for_languages, extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:
         problem = "--format=marian needs --calibration: a file of source sentences"
         raise UserError(f"{problem}, of which {_CALIBRATION_LINES} are used.")

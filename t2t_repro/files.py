@@ -16,40 +16,40 @@ _MOST_JSON = 2**24  # Our files have kilobytes; parsing takes up to 100 times a 
 
 
 def sync(*paths: Path) -> None:
-    """Waits until files, or the names in directories, are on the disk.
+    """Flushes files to the disk (fsync); of a directory, the names in it.
 
     Raises:
         OSError: the disk is full, or fails.
     """
     for path in paths:
-        number = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(number)
+            os.fsync(descriptor)
         except OSError as error:
             # Some file systems cannot sync directories.
             if error.errno != errno.EINVAL or not path.is_dir():
                 raise
         finally:
-            os.close(number)
+            os.close(descriptor)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all, and makes its directory.
 
     Args:
-        path: of the file; only one process writes it at a time. An old one is replaced.
-        content: of the file.
+        path: the file; only one process may write it at a time. An old one is replaced.
+        content: its bytes.
 
     Raises:
         OSError: the file cannot be written.
     """
     _make_directory_of(path)
-    with whole_file(path) as aside:
-        aside.write_bytes(content)
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def _make_directory_of(path: Path) -> None:
-    # A link may name a directory that is missing; Path.mkdir would fail.
+    # The parent may be a link to a missing directory, where Path.mkdir would fail.
     os.makedirs(os.path.realpath(path.parent), exist_ok=True)
 
 
@@ -60,12 +60,12 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Names the path in errors of the disk.
+    """Adds a path to the errors of the disk that are raised within the context.
 
-    Libraries leave it out, or name another one.
+    Libraries leave it out. An OSError that has a path keeps it, and a UserError is not changed.
 
     Args:
-        path: of the file or directory.
+        path: the file or directory.
 
     Raises:
         OSError: the disk is full, read-only or fails.
@@ -75,9 +75,10 @@ def naming(path: Path | str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, UserError) or getattr(error, "filename", None):
             raise
-        for number in STORAGE_ERRORS:
-            if (reason := os.strerror(number)) in str(error):
-                raise OSError(number, reason, str(path)) from error
+        # TensorFlow's errors have no `errno`, but the system's reason in their text.
+        for code in STORAGE_ERRORS:
+            if (reason := os.strerror(code)) in str(error):
+                raise OSError(code, reason, str(path)) from error
         raise
 
 
@@ -86,51 +87,50 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Yields a temporary path, which is renamed to `path` at the end.
 
     Args:
-        path: of the file; only one process writes it at a time. An old one is replaced, except
+        path: the file; only one process may write it at a time. An old one is replaced, except
             after an error.
 
     Raises:
         OSError: the file cannot be written.
     """
-    aside = _aside(path)
+    temporary = _temporary_path(path)
     try:
         with naming(path):
-            yield aside
+            yield temporary
             # Otherwise a power cut could leave an empty file under the new name.
-            sync(aside)
-            os.replace(aside, path)
+            sync(temporary)
+            os.replace(temporary, path)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Yields a temporary, empty directory, which is renamed at the end.
+    """Yields a temporary, empty directory, which is renamed to `path` at the end.
 
-    Its name is then `path`. Nothing remains after an error; leftovers of a killed process are
-    deleted.
+    Nothing remains after an error; leftovers of a killed process are deleted.
 
     Args:
-        path: of a directory that is missing or empty; only one process makes it at a time.
+        path: a directory that is missing or empty; only one process may make it at a time.
 
     Raises:
         OSError: the directory cannot be written, or `path` is not empty.
     """
-    # A link's directory is that which it names.
+    # A link stays; the directory that it points to is made.
     path = Path(os.path.realpath(path))
-    aside = _aside(path)
-    shutil.rmtree(aside, ignore_errors=True)
+    temporary = _temporary_path(path)
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
         with naming(path):
-            aside.mkdir(parents=True)
-            yield aside
-            aside.rename(path)
+            temporary.mkdir(parents=True)
+            yield temporary
+            temporary.rename(path)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _aside(path: Path) -> Path:
-    # It keeps the suffix, from which some writers conclude the format.
+def _temporary_path(path: Path) -> Path:
+    # Some writers choose the format by the suffix.
     return path.with_name(f".{path.stem}.partial{path.suffix}")
 
 
@@ -139,22 +139,22 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
     """Waits until no other process holds the lock, then holds it.
 
     Args:
-        path: of the lock, a file that exists while it is held. A killed process frees the lock.
-        seconds: the longest wait; -1 for as long as it takes.
+        path: the lock's file, which exists while it is held. A killed process frees the lock.
+        seconds: the longest wait; -1 for no limit.
 
     Raises:
-        TimeoutError: another process holds the lock.
+        TimeoutError: another process held the lock all the time.
     """
     from filelock import FileLock  # Takes a tenth of a second to import.
 
     _make_directory_of(path)
-    # Other users of a shared directory may lock it too, after its holder has ended.
+    # Other users of a shared directory need to write it when they hold the lock next.
     with FileLock(path, seconds, mode=0o666):
         path.write_text(f"process {os.getpid()} on {socket.gethostname()}")
         try:
             yield
         finally:
-            # While the lock is held: those that wait notice that the file was deleted.
+            # Deleted while the lock is held: waiting processes notice it and lock a new file.
             path.unlink(missing_ok=True)
 
 
@@ -163,7 +163,7 @@ def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
     """Holds a lock, or raises at once if another process holds it.
 
     Args:
-        path: of the lock's file; see `lock`.
+        path: the lock's file; see `lock`.
         what: names the locked object, at the beginning of the error message.
         fix: an alternative to waiting, at the end of the message.
 

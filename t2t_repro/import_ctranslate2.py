@@ -30,18 +30,18 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Imports the model that the flags name."""
+    """Imports the model of --model into --model_dir."""
     check_new("model_dir")
-    place = Path(FLAGS.model)
+    path = Path(FLAGS.model)
     import_tensorflow()
     from t2t_repro.formats.ctranslate2.model import read_ctranslate2
     from t2t_repro.formats.imported import model_files, write_imported
 
-    unpacked = model_files(place, "import_ctranslate2")
+    unpacked = model_files(path, "import_ctranslate2")
     with whole_directory(Path(FLAGS.model_dir)) as partial, unpacked as folder:
         model = read_ctranslate2(folder, [Path(name) for name in FLAGS.sentencepiece])
-        write_imported(partial, model, os.path.abspath(place), commit=None)
-    logging.info(f"imported {place} into {FLAGS.model_dir}")
+        write_imported(partial, model, os.path.abspath(path), commit=None)
+    logging.info(f"imported {path} into {FLAGS.model_dir}")
 
 
 def cli() -> None:

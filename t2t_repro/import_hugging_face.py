@@ -20,7 +20,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Imports the model that the flags name."""
+    """Imports the model of --model into --model_dir."""
     import_model(source=FLAGS.source_language, target=FLAGS.target_language)
 
 

@@ -29,39 +29,39 @@ from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
 
+# The files of a model to download; older models have their weights in tf_model.h5 alone.
 _FILES = ["*.json", "*.model", "*.spm", "README.md", "*.safetensors"]
-"""The files of a model to download; older models have tf_model.h5 alone."""
 
 
 def main() -> None:
-    """Imports the model that the flags name."""
+    """Imports the model or models of --model into --model_dir."""
     import_model(FLAGS.vocab)
 
 
 def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
-    """Imports the model or models of --model.
+    """Imports the model or models of --model into --model_dir.
 
     Args:
-        vocab: the vocabularies of Marian's own files.
-        languages: arguments of `read_hugging_face`.
+        vocab: paths of the vocabularies, for Marian's own files.
+        languages: further arguments of `read_hugging_face`.
 
     Raises:
         UserError: a flag, or the model, cannot be used.
     """
     check_new("model_dir")
-    place, name, commit = _find_model()
+    path, name, commit = _find_model()
     import_tensorflow()
     from t2t_repro.formats.hugging_face.model import read_hugging_face
     from t2t_repro.formats.imported import model_files, write_imported
     from t2t_repro.formats.marian import read_marian
 
-    unpacked = model_files(place, "import_marian", "import_hugging_face")
+    unpacked = model_files(path, "import_marian", "import_hugging_face")
     with whole_directory(Path(FLAGS.model_dir)) as partial, unpacked as files:
         is_native = not (files / "config.json").exists()
         if vocab and not is_native:
-            raise UserError(f"--vocab is of Marian's own files, expected none for {name}.")
-        texts = [*map(Path, vocab)]
-        models = read_marian(files, texts) if is_native else [read_hugging_face(files, **languages)]
+            raise UserError(f"--vocab is for Marian's own files, expected none for {name}.")
+        paths = [*map(Path, vocab)]
+        models = read_marian(files, paths) if is_native else [read_hugging_face(files, **languages)]
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
             write_imported(folder, model, name, commit)
@@ -72,12 +72,11 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
 
 
 def _find_model() -> tuple[Path, str, str | None]:
-    """Finds the directory or file of --model, or downloads it.
-
-    It is downloaded if it is a name on the hub.
+    """Finds the directory or file of --model, or downloads it if it is a name on the hub.
 
     Returns:
-        its path; its absolute path, or the model's name on the hub; its revision there.
+        its path; its name, which is the absolute path, or that on the hub; its commit there, or
+            None.
 
     Raises:
         UserError: --model is neither a path nor a name on the hub, or cannot be downloaded.
@@ -85,6 +84,7 @@ def _find_model() -> tuple[Path, str, str | None]:
     given = os.path.expanduser(FLAGS.model)
     if os.path.exists(given):
         return Path(given), os.path.abspath(given), None
+    # A missing file such as "folder/model.npz" reads like a name on the hub.
     is_file = given.endswith((".npz", ".bin", ".zip", ".yml", ".gz"))
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         problem = f"--model={given}: no such file or directory; expected one"
@@ -96,7 +96,7 @@ def _find_model() -> tuple[Path, str, str | None]:
     try:
         folder = Path(snapshot_download(given, revision=FLAGS.revision, allow_patterns=_FILES))
         if not any(folder.glob("*.safetensors")):
-            # The hub's cache names the folder after the commit.
+            # The same commit as before, after which the hub's cache names the folder.
             snapshot_download(given, revision=folder.name, allow_patterns="tf_model.h5")
     # ValueError: an impossible name. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:

@@ -20,7 +20,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Imports the model that the flags name."""
+    """Imports the checkpoint of --checkpoint into --model_dir."""
     check_new("model_dir")
     subwords = T2TSubwords(FLAGS.vocabulary)
     import_tensorflow()

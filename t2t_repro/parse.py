@@ -15,7 +15,7 @@ from t2t_repro.command_line.text_lines import check_output, read_input, write_ou
 
 
 def main() -> None:
-    """Runs the parser on its flags."""
+    """Parses --input with the model of --model_dir, and writes the trees."""
     check_output()
     lines = read_input(FLAGS.input)
     translator = shared.load_translator(shared.find_checkpoint())
@@ -23,7 +23,6 @@ def main() -> None:
 
     sentences = [words_of(line) for line in lines]
     answers = translator.translate([" ".join(words) for words in sentences])
-
     trees = [tree_of(words, best.text) for words, (best,) in zip(sentences, answers, strict=True)]
     for number, tree in enumerate(trees, start=1):
         if tree == NO_TREE:

@@ -30,19 +30,16 @@ class Progress(AbstractContextManager["Progress"]):
     def __init__(
         self, stage: str, done: int = 0, total: int | None = None, unit: str = "pairs"
     ) -> None:
-        self._stage, self._before, self._done, self._total = stage, done, done, total
+        self._stage = stage
+        self._total = total
         self._unit = unit
-        self._started = self._shown = time.monotonic()
-        # The bar is cleared at its end: log lines remain.
+        self._done_before = self._done = done
+        self._started = self._last_logged = time.monotonic()
+        # The bar is cleared at its end; log lines remain.
         self._bar = tqdm(
-            desc=stage,
-            initial=done,
-            total=total,
-            unit=f" {unit}",
-            unit_scale=True,
-            leave=False,
-            disable=not sys.stderr.isatty(),
-        )
+            desc=stage, initial=done, total=total, unit=f" {unit}", unit_scale=True,
+            leave=False, disable=not sys.stderr.isatty(),
+        )  # fmt: skip
         if done:
             logging.info("%s: going on after %s %s", stage, f"{done:,}", unit)
 
@@ -50,26 +47,31 @@ class Progress(AbstractContextManager["Progress"]):
         self._bar.close()
 
     def advance(self, count: int) -> None:
-        """Counts further items as done."""
+        """Counts further items as done, and updates the display."""
         self._done += count
         self._bar.update(count)
         now = time.monotonic()
-        if self._bar.disable and now - self._shown >= _SECONDS_BETWEEN_LINES:
-            self._shown = now
+        if self._bar.disable and now - self._last_logged >= _SECONDS_BETWEEN_LINES:
+            self._last_logged = now
             logging.info("%s", self._describe(now - self._started))
 
     def part(self, count: int) -> Callable[[float], None]:
-        """Returns a `Report` of the next items.
+        """Returns a `Report` on the next `count` items.
 
         It counts the share of them that is done. A share below an earlier one counts nothing: work
         that is done again is not progress.
         """
-        before = self._done
-        return lambda share: self.advance(max(0, before + round(share * count) - self._done))
+        done_before = self._done
+
+        def report(share: float) -> None:
+            done = done_before + round(share * count)
+            self.advance(max(0, done - self._done))
+
+        return report
 
     def _describe(self, seconds: float) -> str:
-        """Returns a log line."""
-        rate = (self._done - self._before) / seconds
+        """Returns the log line after so many seconds: items, rate, and remaining time."""
+        rate = (self._done - self._done_before) / seconds
         line = f"{self._stage}: {self._done:,} {self._unit}, {rate:,.0f} {self._unit}/s"
         if self._total is None or not rate:
             return line

@@ -22,7 +22,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Runs the scoring on its flags."""
+    """Scores the pairs of --source and --target, block by block."""
     text_lines.check_output()
     inputs = {"source": FLAGS.source, "target": FLAGS.target}
     total = text_lines.count_lines(inputs)
@@ -30,7 +30,7 @@ def main() -> None:
     translator = shared.load_translator(checkpoint)
 
     def line_of(pair: Any) -> str:
-        """Writes the score of a pair."""
+        """Returns the output line of a pair that `Translator.score` has scored."""
         if not FLAGS.tokens:
             return f"{pair.log_probability:.6f}\t{len(pair.subwords)}"
         fields = pair._asdict()
@@ -44,8 +44,7 @@ def main() -> None:
 
     settings = partial(shared.decoding_settings, translator, checkpoint, ["tokens"])
     blocks = text_lines.read_blocks(inputs)
-    outputs = {"output": FLAGS.output}
-    text_lines.work_in_blocks("score", blocks, outputs, settings, work, total)
+    text_lines.work_in_blocks("score", blocks, {"output": FLAGS.output}, settings, work, total)
 
 
 def cli() -> None:

@@ -27,53 +27,55 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Runs the server on its flags."""
+    """Loads the models that the flags name, and serves them until a signal ends the server."""
     require_installed("aiohttp", "babel", extra="serve")
     from t2t_repro.serving.libretranslate import read_directions, read_pairs
 
     api_key = read_api_key()
+    # Mistakes in flags are reported before the minutes in which models are loaded.
     shared.is_litert()
-    paths, texts = FLAGS.litert or FLAGS.model_dir, FLAGS.direction
-    if len(texts) != len(paths) and (texts or len(paths) > 1):
-        problem = f"received {len(paths)} models and {len(texts)} times --direction"
+    paths = FLAGS.litert or FLAGS.model_dir
+    if len(FLAGS.direction) != len(paths) and (FLAGS.direction or len(paths) > 1):
+        problem = f"received {len(paths)} models and {len(FLAGS.direction)} times --direction"
         raise UserError(f"{problem}, expected one for each model, in the same order.")
-    list(map(read_pairs, texts))
+    for directions_of_model in FLAGS.direction:
+        read_pairs(directions_of_model)
     _check_port()
     engines, workers = _load_engines(paths)
     from t2t_repro.serving.server import Options, Server
 
-    directions = read_directions(texts, engines)
+    directions = read_directions(FLAGS.direction, engines)
     values = FLAGS.flag_values_dict() | {"api_key": api_key}
     options = Options._make(values[name] for name in Options._fields)
     asyncio.run(Server(engines[0], options, directions, workers).serve())
 
 
 def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
-    """Returns the engines, and the number of threads to call them."""
+    """Loads an engine from each path; returns them, and the number of threads to call them."""
     if FLAGS.litert:
         return [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
     checkpoints = list(map(shared.find_checkpoint, paths))
     translators = []
     for model_dir, checkpoint in zip(paths, checkpoints, strict=True):
-        translator = shared.load_translator(checkpoint, model_dir=model_dir)
-        # For several threads, each of which translates on one core.
-        settings = replace(translator.settings, workers=1)
-        translators.append(translator.with_settings(settings))
-        # The first call compiles the search. With a language in front nothing is warned of.
-        text = next(iter(translators[-1].tags.languages.values()), "") + " a"
-        beam_size = settings.search.beam_size
-        # The first model answers with one translation of each text, too.
+        loaded = shared.load_translator(checkpoint, model_dir=model_dir)
+        # Several threads call it, each of which translates on one core.
+        translator = loaded.with_settings(replace(loaded.settings, workers=1))
+        translators.append(translator)
+        # The first call compiles the search. Models with tags warn of a text without one.
+        text = next(iter(translator.tags.languages.values()), "") + " a"
+        beam_size = translator.settings.search.beam_size
+        # The REST interface also asks the first model for the best translation alone.
         for n_best in (beam_size, 1) if len(translators) == 1 else (beam_size,):
-            translators[-1].translate([text], n_best, first=None)
-        if translators[-1].aligns:
-            translators[-1].align([text], ["a"])
+            translator.translate([text], n_best, first=None)
+        if translator.aligns:
+            translator.align([text], ["a"])
     from t2t_repro.decoding.batch_plan import default_workers
 
     return translators, default_workers()
 
 
 def _check_port() -> None:
-    """Opens the port for a moment, before the minutes in which models are loaded.
+    """Checks that the server can listen on --host and --rest_port, by doing so for a moment.
 
     Raises:
         UserError: the port is taken, or the host is not an address of this machine.

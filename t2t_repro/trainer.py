@@ -25,7 +25,7 @@ from t2t_repro.training.signals import ended_by_signals
 
 
 def main() -> None:
-    """Runs the trainer on its flags."""
+    """Trains the experiment in --gin_file, or goes on training it."""
     from t2t_repro import experiment
     from t2t_repro.data.preparation import prepare_corpus
 

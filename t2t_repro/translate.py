@@ -30,21 +30,24 @@ from t2t_repro.progress import Report
 
 FLAGS = flags.FLAGS
 
+# The functions that fill files with translations, by the ends of the files' names.
 _FILLS = dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), xml.fill)
 _FILLS |= {".po": po.fill, ".pot": po.fill, ".srt": fill_subtitles}
 _FILLS |= {".html": fill_html, ".htm": fill_html}
+# The flags that determine the output, besides those of the model.
 _USED = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language", "tag"]
+# Texts of a file in a block; a kill loses one block.
 _UNITS = 128
-"""Texts of a file in a block; a kill loses one block."""
 
 
 def main() -> None:
-    """Runs the translation on its flags."""
+    """Translates --file or --input, or what the user types."""
     if FLAGS.file:
         shared.check_alone("file", "input", "n_best", "scores", "alignments", "prefix")
         FLAGS["split_sentences"].value = True
     elif FLAGS.tag:
         raise UserError("--tag without --file: write the tag in front of each line.")
+    # Mistakes in flags are reported before the model is loaded.
     shared.split_language()
     shared.is_litert()
     for flag in ("output", "alignments"):
@@ -62,14 +65,16 @@ def main() -> None:
     if not has_files and sys.stdin.isatty() and sys.stdout.isatty():
         text_lines.converse(lambda lines: work(Block(1, {"input": lines}))["output"])
         return
-    more = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
-    outputs = {"output": FLAGS.output} | more
+    alignments = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
+    outputs = {"output": FLAGS.output} | alignments
     blocks = text_lines.read_blocks(inputs)
     text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total)
 
 
 def _translate_file(path: Path) -> None:
-    """Fills the untranslated units of a file; those that the model breaks stay untranslated.
+    """Writes a file to --output with translations in its untranslated units.
+
+    Units stay untranslated if their marks, such as placeholders, do not survive translation.
 
     Raises:
         UserError: the file is of another format, or --output is not a file.
@@ -79,26 +84,29 @@ def _translate_file(path: Path) -> None:
         raise UserError(f"--file={path}: expected {', '.join(_FILLS)}, and a file as --output.")
     content, encoding = read_text(path)
     sources: dict[str, str] = {}
-    units = len([*fill(path, content, lambda source: sources.setdefault(source, ""))])
+    # The first pass collects the texts, each once; "" leaves all units as they are.
+    unit_count = len([*fill(path, content, lambda source: sources.setdefault(source, ""))])
     lines = [*sources]
     engine, settings = _load_engine()
-    # In HTML and XML, numbers stand for what the encoding lacks.
+    # HTML and XML write characters that the encoding lacks as numbers (&#233;).
     codec = "utf-8" if fill in (xml.fill, fill_html) else encoding
 
     def work(block: Block, report: Report) -> Outputs:
         inputs = block.texts["input"]
-        # Behind the blanks at the beginning: these would count as the tag's.
         tag = f"{FLAGS.tag} " if FLAGS.tag else ""
-        texts = [x.replace(y := x.lstrip(), tag + y, 1) for x in map(without_key, inputs)]
+        plain = map(without_key, inputs)
+        # After leading white space, which is kept only in front of the tag.
+        texts = [text.replace(text.lstrip(), tag + text.lstrip(), 1) for text in plain]
         translations = translate_split(engine, texts, FLAGS.source_language, report)
         return {"output": [*map(sound_text, inputs, translations, repeat(codec))]}
 
     def write(translations: Iterable[str], output: str | None) -> None:
-        edits = [*fill(path, content, dict(zip(lines, translations, strict=True)).__getitem__)]
-        new = filled(content, chain(*edits)).encode(encoding, "xmlcharrefreplace")
-        text_lines.write_content([new], output)
-        left = edits.count([])
-        logging.info(f"{output}: {units - left} filled, {left} left: the model broke them")
+        translation_of = dict(zip(lines, translations, strict=True))
+        edits_by_unit = [*fill(path, content, translation_of.__getitem__)]
+        edited = filled(content, chain(*edits_by_unit))
+        text_lines.write_content([edited.encode(encoding, "xmlcharrefreplace")], output)
+        left = edits_by_unit.count([])
+        logging.info(f"{output}: {unit_count - left} filled, {left} left: the model broke them")
 
     blocks = (Block(n + 1, {"input": lines[n : n + _UNITS]}) for n in range(0, len(lines), _UNITS))
     outputs, total = {"output": FLAGS.output}, len(lines)
@@ -113,7 +121,7 @@ def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
     if FLAGS.alignments:
-        translator.align([], [])  # Not every model aligns.
+        translator.align([], [])  # Raises a UserError if the model does not align words.
     return translator, partial(shared.decoding_settings, translator, checkpoint, _USED)
 
 
@@ -121,16 +129,20 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
     if (language := shared.split_language()) is not None:
-        nbest = [[one] for one in translate_split(engine, sources, language, report)]
-        log_cut([one for (one,) in nbest], block.first)
+        translations = translate_split(engine, sources, language, report)
+        log_cut(translations, block.first)
+        lists = [[translation] for translation in translations]
     else:
         prefixes = block.texts.get("prefix")
-        nbest = engine.translate(sources, FLAGS.n_best, prefixes, first=block.first, report=report)
-    numbered = enumerate(nbest, start=block.first)
-    lines = [line for n, best in numbered for line in text_lines.written(n, best, FLAGS.scores)]
+        lists = engine.translate(sources, FLAGS.n_best, prefixes, first=block.first, report=report)
+    lines: list[str] = []
+    for number, nbest in enumerate(lists, start=block.first):
+        lines += text_lines.output_lines(number, nbest, FLAGS.scores)
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
-    pairs = [(text, one.text) for text, best in zip(sources, nbest, strict=True) for one in best]
+    rows = zip(sources, lists, strict=True)
+    # Each output line is aligned, also those of the same source.
+    pairs = [(source, translation.text) for source, nbest in rows for translation in nbest]
     return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
 
 

@@ -8,7 +8,7 @@ EOS_ID = 1
 UNK_ID = 2
 
 CONTINUES = "##"
-"""Marks a subword that continues a word, where subwords are shown to a reader."""
+"""Prefix of a subword that continues a word, where subwords are shown to a reader."""
 
 NO_WORD = -1
 """The word number of EOS and PAD, which belong to no word."""

@@ -19,7 +19,7 @@ def test_a_message_is_one_line_of_bounded_length():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{{function_node __wrapped__SaveV2_x}} a/b; No space [Op:SaveV2]", "a/b; No space"),
+        ("\n{{function_node __wrapped__SaveV2_x}} a/b; No space [Op:SaveV2]", "a/b; No space"),
         (
             "Graph execution error:\n\nDetected at node a defined at (most recent call last):\n"
             '  File "f.py", line 1, in f\n\n<no stack traces>\nNo space\n\t [[{{node a}}]]',

@@ -28,13 +28,13 @@ START = "<START>"
 _SCALE = 1000
 
 _TEMPLATE = Path(__file__).with_name("page.html")
-_PLACE = "__DATA__"
+_PLACEHOLDER = "__DATA__"
 
 
 # Sizes of pictures, in inches.
 CELL = 0.12
 """Size of a cell: fits letters of 6.5 points."""
-_SMALLEST_NAMED_CELL = 0.075
+_SMALLEST_LABELLED_CELL = 0.075
 _GAP = 0.35
 _SMALLEST_PANEL = 1.2
 _DOTS_PER_INCH = 120
@@ -107,10 +107,10 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
-    """Encodes a sentence as for translation; a UserError says that it is too long for a map.
+    """Encodes a sentence as for translation: ids, EOS at the end.
 
     Raises:
-        UserError: the sentence is too long for a map.
+        UserError: the sentence, called `name` in the message, is too long for a map.
     """
     (ids,) = subwords.encode([sentence.strip()])
     limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
@@ -128,6 +128,9 @@ class PairAttention:
         subwords: the subword models of source and target.
         source: a sentence.
         target: its translation; an empty one is EOS alone.
+
+    Raises:
+        UserError: a sentence is too long for a map.
     """
 
     def __init__(self, model: Transformer, subwords: SubwordPair, source: str, target: str) -> None:
@@ -135,6 +138,7 @@ class PairAttention:
         self._source = ids_to_show("source", source, model, subwords.source)
         self._target = ids_to_show("target", target, model, subwords.target)
         if subwords.languages:
+            # The model reads the code of the target language at the target's beginning.
             self._target.insert(0, self._source.pop(0))
         self._source_labels = subwords.source.labels(self._source)
         self._target_labels = subwords.target.labels(self._target)
@@ -147,15 +151,17 @@ class PairAttention:
         source, target = tf.constant([self._source]), tf.constant([self._target])
         weights = collect_weights(self._model, source, target)
         source_labels, target_labels = self._source_labels, self._target_labels
-        written = [START, *target_labels[:-1]]
-        following, so_far = "target, about to be written", "target, written so far"
+        read_labels = [START, *target_labels[:-1]]
+        predicted, read = "target, about to be written", "target, written so far"
+        # The fields of the `AttentionMap`s before `weights`.
         kinds = (
             ("encoder", "Encoder self-attention", "source", "source", source_labels, source_labels),
-            ("decoder", "Decoder self-attention", following, so_far, target_labels, written),
-            ("cross", "Cross-attention", following, "source", target_labels, source_labels),
+            ("decoder", "Decoder self-attention", predicted, read, target_labels, read_labels),
+            ("cross", "Cross-attention", predicted, "source", target_labels, source_labels),
         )
         pairs = zip(kinds, weights, strict=True)
-        return [AttentionMap(*names, layers[:, 0]) for names, layers in pairs if len(layers)]
+        # The batch has one sentence pair, number 0.
+        return [AttentionMap(*fields, layers[:, 0]) for fields, layers in pairs if len(layers)]
 
 
 def as_html(
@@ -180,7 +186,7 @@ def as_html(
     data = json.dumps({**page, "scale": _SCALE, "kinds": kinds}, separators=(",", ":"))
     # A script element ends at any "</script", also inside a string.
     data = data.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
-    return _TEMPLATE.read_text(encoding="utf-8").replace(_PLACE, data)
+    return _TEMPLATE.read_text(encoding="utf-8").replace(_PLACEHOLDER, data)
 
 
 def layer_picture(attention: AttentionMap, layer: int) -> bytes:
@@ -217,26 +223,27 @@ def draw(
     rows = -(-len(panels) // columns)
     queries, keys = (list(map(_shorten, side)) for side in (attention.queries, attention.keys))
     width, height = (max(len(x) * cell, _SMALLEST_PANEL) for x in (keys, queries))
-    if cell < _SMALLEST_NAMED_CELL:
+    if cell < _SMALLEST_LABELLED_CELL:
         queries, keys = [], []
     left, below = (_GAP + max(map(len, x), default=0) * _LETTER * cell for x in (queries, keys))
+    full_width = left + columns * (width + _GAP)
+    full_height = below + rows * (height + _GAP) + _GAP
     # pyplot would keep every figure in memory.
-    total = left + columns * (width + _GAP), below + rows * (height + _GAP) + _GAP
-    figure = Figure(total)
-    figure.suptitle(
-        f"{title}: each row ({attention.query_name}) attends to the columns ({attention.key_name})",
-        fontsize=9,
-    )
+    figure = Figure((full_width, full_height))
+    legend = f"each row ({attention.query_name}) attends to the columns ({attention.key_name})"
+    figure.suptitle(f"{title}: {legend}", fontsize=9)
     axes = figure.subplots(rows, columns, squeeze=False, subplot_kw={"xticks": [], "yticks": []})
     figure.subplots_adjust(
-        left / total[0], below / total[1], 1 - _GAP / total[0], 1 - 2 * _GAP / total[1],
+        left / full_width, below / full_height, 1 - _GAP / full_width, 1 - 2 * _GAP / full_height,
         wspace=_GAP / width, hspace=_GAP / height,
     )  # fmt: skip
     style = {"fontsize": _POINTS * cell, "parse_math": False}  # "$" does not begin a formula.
     for axis in axes[:, 0]:
         axis.set_yticks(range(len(queries)), queries, **style)
+    # The lowest panel of each column.
     for axis in axes.flat[len(panels) - columns : len(panels)]:
         axis.set_xticks(range(len(keys)), keys, rotation=90, **style)
+    # The cells of the grid without a panel.
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     for axis, panel, name in zip(axes.flat, panels, names, strict=False):

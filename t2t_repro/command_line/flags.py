@@ -23,7 +23,7 @@ class _Path(flags.ArgumentParser[str]):
 
     def parse(self, argument: str) -> str:
         """Returns the path; absl reports a ValueError as a mistake in the flag."""
-        # TensorFlow takes the first ones for patterns, and a path has to fit on a line of the log.
+        # TensorFlow reads "*", "?" and "[" as a pattern. Control characters would break log lines.
         if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
             raise ValueError("expected a path on this machine, without '*', '?', '[' and ']'")
         return os.path.expanduser(argument)
@@ -47,8 +47,9 @@ def define_experiment() -> None:
 
 
 def run_directory(name: str) -> Path:
-    """Returns --data_dir or --model_dir, or its default."""
-    return Path(FLAGS[name].value or f"runs/{Path(FLAGS.gin_file).stem}/{name[:-4]}")
+    """Returns the path of --data_dir or --model_dir (`name`), or its default."""
+    experiment = Path(FLAGS.gin_file).stem
+    return Path(FLAGS[name].value or f"runs/{experiment}/{name.removesuffix('_dir')}")
 
 
 def define_trained_model(is_required: bool = True) -> None:
@@ -61,12 +62,12 @@ def define_loading() -> None:
     """Defines the flags that say how a trained model is loaded."""
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
     define_import()
-    kinds = "averaged, best, latest (by default the first that exists), or checkpoints/step-<n>."
-    flags.DEFINE_string("checkpoint", None, kinds)
+    names = "averaged, best, latest (by default the first that exists), or checkpoints/step-<n>."
+    flags.DEFINE_string("checkpoint", None, names)
 
 
 def define_import() -> None:
-    """Defines --import, for modules of the user's that a model needs."""
+    """Defines --import, for the user's own modules that a model needs."""
     flags.DEFINE_multi_string("import", [], "A module of yours to import, here or on PYTHONPATH.")
 
 
@@ -76,7 +77,7 @@ def define_glossary() -> None:
 
 
 def define_litert(define: Callable[[str, str], None] = define_path) -> None:
-    """Defines --litert, for the commands that can use an exported model."""
+    """Defines --litert, for an exported model; `define` defines the path or paths."""
     define("litert", "What export --format=litert wrote, for --model_dir; needs no TensorFlow.")
 
 
@@ -93,7 +94,7 @@ def define_split() -> None:
 
 
 def split_language() -> str | None:
-    """Returns the language of --split_sentences, or None without it.
+    """Returns --source_language if --split_sentences is given, else None.
 
     Raises:
         UserError: another flag needs whole lines.
@@ -110,13 +111,13 @@ def check_alone(flag: str, *others: str) -> None:
     Raises:
         UserError: another flag is given.
     """
-    known = [name for name in others if name in FLAGS]
-    if given := [f"--{name}" for name in known if FLAGS[name].value != FLAGS[name].default]:
+    defined = [FLAGS[name] for name in others if name in FLAGS]
+    if given := [f"--{other.name}" for other in defined if other.value != other.default]:
         raise UserError(f"{', '.join(given)} and --{flag}: expected the one or the other.")
 
 
 def is_litert() -> bool:
-    """Returns whether --litert is given instead of --model_dir.
+    """Checks the flags that name the model, and returns whether it is --litert's.
 
     Raises:
         UserError: neither --litert nor --model_dir is given, or another flag needs the model
@@ -132,7 +133,7 @@ def is_litert() -> bool:
 
 
 def find_checkpoint(model_dir: str | None = None) -> str:
-    """Finds the checkpoint of --checkpoint and logs it.
+    """Finds the checkpoint of --checkpoint and logs its name.
 
     Warns if it is an average that is older than the newest checkpoint. Call it once: a running
     trainer may write a newer checkpoint between two calls.
@@ -154,9 +155,9 @@ def find_checkpoint(model_dir: str | None = None) -> str:
     name = os.path.relpath(checkpoint, directory.path)
     logging.info("using %s of %s", name, directory.path)
     if newer := newer_than_average(directory.path, checkpoint):
+        newest = os.path.relpath(newer, directory.path)
         command = f"python -m t2t_repro.average --model_dir={shlex.quote(str(directory.path))}"
-        later = os.path.relpath(newer, directory.path)
-        logging.warning(f"the average is older than {later}: {command}, or --checkpoint=latest")
+        logging.warning(f"the average is older than {newest}: {command}, or --checkpoint=latest")
     return name
 
 
@@ -166,16 +167,19 @@ def load_translator(
     model_dir: str | None = None,
     others: Sequence[Callable[..., Any]] = (),
 ) -> "Translator":
-    """Loads the model of the flags, with those of --ensemble.
+    """Loads the translator of the flags: the model, those of --ensemble, and the glossary.
 
-    The translator decodes a batch on each core. Settings are read, and mistakes in them reported,
-    before TensorFlow is imported.
+    It decodes a batch on each core. Settings are read before TensorFlow is imported, so that
+    mistakes in them are reported soon.
 
     Args:
         checkpoint: path from `find_checkpoint`.
         precision: see `ModelDirectory.new_model`.
         model_dir: by default --model_dir.
-        others: see `read_settings`.
+        others: further configurables that gin may name; see `loading.read_settings`.
+
+    Raises:
+        UserError: a setting or a model cannot be used.
     """
     from t2t_repro.decoding import loading
     from t2t_repro.runs.model_directory import ModelDirectory
@@ -199,7 +203,7 @@ def load_translator(
 def decoding_settings(
     translator: "Translator", checkpoint: str, flag_names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Returns all that determines a line's output, for `work_in_blocks`.
+    """Returns all that determines the output of a line, by name, for `work_in_blocks`.
 
     Args:
         translator: from `load_translator`.
@@ -218,27 +222,28 @@ def decoding_settings(
         "the weights": list(map(weights_hash, weights)),
         "the subwords": translator.subwords.checksum(),
         "--gin_param": gin.config_str(),
-        "--glossary": glossary and Path(glossary).read_bytes().hex(),
+        "--glossary": Path(glossary).read_bytes().hex() if glossary else None,
         **{f"--{name}": FLAGS[name].value for name in flag_names},
     }
 
 
 def litert_settings(model: Path, flag_names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the settings of an exported model's file, as `decoding_settings` does."""
+    """Returns the same as `decoding_settings`, for an exported model's file."""
     values = {f"--{name}": FLAGS[name].value for name in flag_names}
     return {"--litert": [str(model), model.stat().st_mtime]} | values
 
 
-def check_new(flag: str, may_exist: bool = False) -> None:
+def check_new(flag: str, may_hold_files: bool = False) -> None:
     """Checks that a flag's directory is missing or empty.
 
     Args:
         flag: its name.
-        may_exist: whether the directory may hold something already.
+        may_hold_files: allows a directory that is not empty.
 
     Raises:
         UserError: the directory holds files, or is not a directory.
     """
     path = Path(str(FLAGS[flag].value))
-    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not may_exist)):
+    is_usable = path.is_dir() and (may_hold_files or not any(path.iterdir()))
+    if path.exists() and not is_usable:
         raise UserError(f"--{flag}={path} exists, expected a new directory: give another.")

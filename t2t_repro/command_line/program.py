@@ -23,20 +23,21 @@ from t2t_repro.errors import UserError, printable, storage_error
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
-# Before the import of TensorFlow: only errors of its C++ code; without a GPU these are about CUDA.
+# TensorFlow reads it when it is imported. "2" shows only errors of its C++ code, "3" none: without
+# a GPU they are about CUDA.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
 
-# Its modules' messages are not shown.
-_TENSORFLOW = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
+# The paths of TensorFlow's modules, whose log messages are not shown.
+_TENSORFLOW_MODULE = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
 
 
 def run(main: Callable[[], None]) -> NoReturn:
     """Parses the flags, runs `main` and ends the process with a status.
 
     0: `main` has returned, or the reader of its output has closed the pipe, as `head` does.
+    1: an exception that is not listed here. It is a bug and keeps its traceback.
     2: a `UserError`, or an error of the disk; it becomes one line on standard error.
     130: Ctrl-C.
-    1: any other exception. It is a bug and keeps its traceback.
 
     Args:
         main: the program; it reads absl.flags.FLAGS.
@@ -44,17 +45,17 @@ def run(main: Callable[[], None]) -> NoReturn:
 
     def run_and_report_errors(argv: Sequence[str]) -> None:
         _set_up_logging()
-        _check_stray(argv[1:])
+        _refuse_arguments(argv[1:])
         try:
             main()
         except UserError as error:
-            # gin appends lines about the call that it made.
+            # gin appends lines about the call in which the error was raised.
             _fail(str(error).splitlines()[0])
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            # Python writes its buffer at exit: without this, that would fail too.
+            # At exit Python writes the rest of its buffer, which would fail too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             if reason := storage_error(error):
@@ -63,12 +64,12 @@ def run(main: Callable[[], None]) -> NoReturn:
 
     flags.DEFINE_enum("log_format", "short", ["short", "absl"], "Of a line: short has the time.")
     flags.DEFINE_bool("version", False, "Print the version.")
-    # An installed command starts another module than its own, whose --help it shows.
+    # absl's --help shows the docstring of __main__, which an installed command does not have.
     sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
     for module in (__name__, f"{__package__}.flags", main.__module__):
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-            # Flags that can be given several times collect their values.
+            # A flag that is given twice is a mistake, except those that collect several values.
             flag.allow_overwrite = False
     app.run(run_and_report_errors, flags_parser=_parse_flags)
 
@@ -80,8 +81,8 @@ def _set_up_logging() -> None:
     handler.setStream(AboveBars())
     if flags.FLAGS.log_format == "short":
         handler.setFormatter(_ShortLines())
-    # They report inner steps, such as each part of a SavedModel that is written: noise to users.
-    handler.addFilter(lambda record: not _TENSORFLOW.search(record.pathname))
+    # They report inner steps, such as each part of a SavedModel that is written.
+    handler.addFilter(lambda record: not _TENSORFLOW_MODULE.search(record.pathname))
     getLogger("sacrebleu").setLevel(WARNING)
 
 
@@ -90,8 +91,8 @@ class _ShortLines(Formatter):
 
     def formatMessage(self, record: LogRecord) -> str:
         """Returns the line, without the traceback that may follow it."""
-        mark = f"{record.levelname.lower()}: " if record.levelno >= WARNING else ""
-        return f"{self.formatTime(record, '%H:%M:%S')} {mark}{record.message}"
+        level = f"{record.levelname.lower()}: " if record.levelno >= WARNING else ""
+        return f"{self.formatTime(record, '%H:%M:%S')} {level}{record.message}"
 
 
 def import_tensorflow() -> None:
@@ -102,36 +103,40 @@ def import_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    kept = os.dup(2)
+    # As a file descriptor: the messages come from C++ code.
+    stderr_copy = os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
-    # Half a million objects are made, none is garbage.
+    # The import makes half a million objects, all of which stay.
     gc.disable()
-    # Keras would import it for plots that nobody draws here.
-    hidden = sys.modules.setdefault("matplotlib", None)  # type: ignore[arg-type]
+    # None keeps Keras from importing matplotlib, which is slow and only draws its plots.
+    matplotlib = sys.modules.setdefault("matplotlib", None)  # type: ignore[arg-type]
     try:
         import tensorflow  # noqa: F401
     finally:
-        if hidden is None:
+        if matplotlib is None:
             del sys.modules["matplotlib"]
         gc.freeze()
         gc.enable()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr_copy, 2)
+        os.close(stderr_copy)
 
 
 class AboveBars(io.TextIOBase):
-    """Standard error for the log: its lines stand above progress bars, and are `printable`."""
+    """Standard error for the log: writes `printable` lines above progress bars."""
 
     def write(self, text: str) -> int:
-        """Writes text that ends a line."""
+        """Writes text that ends a line; returns its length, as files do."""
         tqdm.write(printable(text), file=sys.stderr, end="")
         return len(text)
 
 
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
-    """Parses the command line; answers --help and --version, and reports mistakes in one line."""
-    # The reader of --help may go, as `head` does.
+    """Parses the flags; returns the program's name and the arguments that are not flags.
+
+    Ends the process after --help, --version, or a mistake, which is reported in one line.
+    """
+    # The reader of --help may close the pipe, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if "--version" in argv:
         print(f"t2t_repro {version('t2t_repro')}")
@@ -139,7 +144,7 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
     try:
         return flags.FLAGS(argv)
     except SystemExit:
-        # absl's --help ends with 1.
+        # absl ends --help with status 1.
         sys.stdout.flush()
         sys.exit()
     except flags.Error as error:
@@ -149,22 +154,24 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _reworded(error: flags.Error, argv: Sequence[str]) -> str:
-    """Rewords absl's message about a command line; exits if an argument is not a flag."""
+    """Rewords absl's message about a command line.
+
+    Ends the process if a flag is missing and an argument is not a flag: its dashes may be missing.
+    """
     message = " ".join(str(error).split())
     if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
-        # absl looks for missing flags before it says what else was given.
-        # Arguments without dashes, except the values of flags.
-        valued = {f"--{name}" for name in flags.FLAGS if not flags.FLAGS[name].boolean}
-        words = (word for flag, word in pairwise(argv) if flag not in valued)
-        _check_stray([word for word in words if not word.startswith("-")])
+        value_flags = {f"--{name}" for name in flags.FLAGS if not flags.FLAGS[name].boolean}
+        # The argument after such a flag is its value.
+        others = (argument for before, argument in pairwise(argv) if before not in value_flags)
+        _refuse_arguments([argument for argument in others if not argument.startswith("-")])
         return f"{missing[1]} is missing"
-    twice = r"flag (--\w+)=(.*): already defined as (.*)"
-    message = re.sub(twice, r"\1 is given as \3 and as \2, expected once", message)
-    # absl writes a space after its suggestions.
+    given_twice = r"flag (--\w+)=(.*): already defined as (.*)"
+    message = re.sub(given_twice, r"\1 is given as \3 and as \2, expected once", message)
+    # absl puts a space in front of the question mark of a suggestion.
     return message.replace(" ?", "?")
 
 
-def _check_stray(arguments: Sequence[str]) -> None:
+def _refuse_arguments(arguments: Sequence[str]) -> None:
     if arguments:
         _fail(f"received {arguments[0]!r}, expected flags only, such as --name=value: see --help.")
 

@@ -1,7 +1,7 @@
 """Text by lines: reads, checks and writes it, asks for it, and works on long files block by block.
 
 Finished blocks are appended to `<output>.partial`: a JSON line with settings, a checksum of the
-input, and outputs. The same command, given again after a kill, skips the blocks that are there.
+input, and outputs. The same command, given again after a kill, skips these blocks.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, naming, whole_file
 from t2t_repro.progress import Progress, Report
 
+# The flags that name a text file; "-" is standard input or output.
 _INPUTS = {"input", "file", "prefix", "source", "target", "reference", "translations", "baseline"}
 _OUTPUTS = {"output", "alignments"}
-"""The flags that name a text file; "-" is standard input or output."""
 
 _STANDARD_INPUT = "/dev/stdin"
 
@@ -47,10 +47,10 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
         UserError: several flags are standard input, or the file cannot be read.
     """
     file = file_path(path)
-    names = [f"--{name}" for name, named in _named_files() if named == _STANDARD_INPUT]
-    if not file and len(names) > 1:
-        raise UserError(f"{' and '.join(names)} are standard input, expected one: give a file.")
-    yield from read_lines(Path(file) if file else None, named_input(path, flag))
+    of_stdin = [f"--{name}" for name, other in _named_files() if other == _STANDARD_INPUT]
+    if not file and len(of_stdin) > 1:
+        raise UserError(f"{' and '.join(of_stdin)} are standard input, expected one: give a file.")
+    yield from read_lines(Path(file) if file else None, input_name(path, flag))
 
 
 def file_path(path: str | None) -> str | None:
@@ -58,21 +58,22 @@ def file_path(path: str | None) -> str | None:
     return None if path == "-" else path
 
 
-def named_input(path: str | None, flag: str) -> str:
-    """Returns the name of an input in errors."""
+def input_name(path: str | None, flag: str) -> str:
+    """Returns the name of an input for errors: "--source=a.en", or "standard input"."""
     return f"--{flag}={path}" if file_path(path) else "standard input"
 
 
 def _named_files() -> Iterator[tuple[str, str]]:
-    """Yields the flags that name text files, and each path."""
+    """Yields each text file that a flag of the command names: the flag's name, and the path."""
     for name in sorted((_INPUTS | _OUTPUTS) & {*flags.FLAGS}):
+        # --input is standard input by default.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
         for path in [value] if isinstance(value, str) else value:
             yield name, _STANDARD_INPUT if path == "-" and name in _INPUTS else path
 
 
 def write_output(lines: Iterable[str], path: str | None) -> None:
-    """Writes lines to standard output, or to a file atomically.
+    """Writes lines to standard output, or to a file, whole or not at all.
 
     Args:
         lines: the text, without line ends.
@@ -83,14 +84,14 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
 
 
 def write_content(parts: Iterable[bytes], path: str | None) -> None:
-    """Writes the parts of a text as `write_output` writes lines."""
+    """Writes the parts of a text one after the other, to a path as in `write_output`."""
     if not (file_name := file_path(path)):
         with naming("standard output"):
             sys.stdout.buffer.writelines(parts)
             sys.stdout.flush()
         return
-    opened = COMPRESSED.get(Path(file_name).suffix.lower(), open)
-    with whole_file(Path(file_name)) as aside, opened(aside, "wb") as file:
+    open_file = COMPRESSED.get(Path(file_name).suffix.lower(), open)
+    with whole_file(Path(file_name)) as temporary, open_file(temporary, "wb") as file:
         file.writelines(parts)
 
 
@@ -115,7 +116,8 @@ def check_output(flag: str = "output") -> None:
 
 
 def _identity(path: str) -> object:
-    """Returns a key that all paths of one file share, also by links; it need not exist."""
+    """Returns a key that is equal for all paths and links of a file, which may be missing."""
+    # Of stat's fields, 1 and 2 are inode and device.
     return os.stat(path)[1:3] if os.path.exists(path) else os.path.realpath(path)
 
 
@@ -124,42 +126,43 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def written(number: int, translations: Iterable[Translation], scores: bool) -> Iterator[str]:
+def output_lines(number: int, best: Iterable[Translation], with_scores: bool) -> Iterator[str]:
     """Yields the output lines of an input line.
 
     Args:
         number: number of the input line, from 1.
-        translations: translations of the line.
-        scores: adds the number and the score, separated by tabs, and marks unfinished translations.
+        best: the translations of the line, the best first.
+        with_scores: adds the number and the score, separated by tabs, and marks unfinished
+            translations.
     """
-    for translation in translations:
+    for translation in best:
         text = one_line(translation.text)
         mark = "" if translation.finished else "\tunfinished"
-        yield f"{number}\t{translation.score:.4f}\t{text}{mark}" if scores else text
+        yield f"{number}\t{translation.score:.4f}\t{text}{mark}" if with_scores else text
 
 
-def converse(translated: Callable[[Sequence[str]], Iterable[str]]) -> None:
-    """Asks for sentences at a terminal, and prints the translations of each.
+def converse(translate: Callable[[Sequence[str]], Iterable[str]]) -> None:
+    """Asks for sentences at a terminal until a blank line, and prints the translations of each.
 
     Args:
-        translated: returns the output lines of input lines.
+        translate: returns the output lines of input lines.
     """
-    # Imported, readline edits the lines of input() and remembers earlier ones.
+    # The import alone lets input() edit lines and recall earlier ones.
     with suppress(ImportError):
         import readline  # noqa: F401
 
     print("A sentence a line; an empty line ends.", file=sys.stderr)
     with suppress(EOFError):
         while (line := input("source> ")).strip():
-            print(*translated([line]), sep="\n")
+            print(*translate([line]), sep="\n")
 
 
-# Enough for batches of similar length. A block ends sooner where lines are long.
+# The most of a block. So many lines make batches of similar length; long lines fill the memory.
 _LINES, _CHARACTERS = 4096, 2**22
 
 
 class Block(NamedTuple):
-    """Lines that are worked on together.
+    """Lines of the inputs that are worked on, and whose outputs are stored, together.
 
     Attributes:
         first: number of the first line, from 1.
@@ -185,13 +188,15 @@ def work_in_blocks(
 ) -> None:
     """Computes the outputs of blocks, and writes them.
 
+    If --output is a file, finished blocks are stored beside it, and the same command goes on.
+
     Args:
         stage: name of the stage, for the progress, e.g. "translate".
         blocks: from `read_blocks`.
         outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
         settings: returns what determines the outputs besides the inputs, by its names in errors;
             called if there is an output file.
-        work: computes the outputs of a block, and may report on the way.
+        work: computes the outputs of a block; calls its second argument with the share done.
         total: number of lines, if known; see `count_lines`.
         write: writes the lines of an output to its path.
 
@@ -214,41 +219,42 @@ def work_in_blocks(
                 report = progress.part(_length(block))
                 partial.append(block, work(block, report))
                 report(1.0)
-        # --output last: once it exists, so do the others.
-        for flag, place in reversed([*outputs.items()]):
-            write(partial.lines(flag), place)
+        # --output last: if it exists, so do the others.
+        for flag, path in reversed([*outputs.items()]):
+            write(partial.lines(flag), path)
         partial.path.unlink(missing_ok=True)
 
 
 class _PartialFile:
-    """The file of finished blocks, which exists once there is one.
+    """The file of finished blocks; the first finished block creates it.
 
     Args:
         path: of the file.
-        settings: see `work_in_blocks`.
+        settings: what determines the outputs besides the inputs; see `work_in_blocks`.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
+        # As they are read back from the file, e.g. lists in the place of tuples.
         self._settings = json.loads(json.dumps(settings))
         with suppress(FileNotFoundError), path.open("r+b") as file:
             # A killed process may have written a part of a line.
             file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
     def skip(self, blocks: Iterator[Block]) -> int:
-        """Skips the blocks that are finished, and returns their number of lines.
+        """Takes the finished blocks out of `blocks`, and returns their number of lines.
 
         Raises:
-            UserError: the blocks are of another command or another input.
+            UserError: the file is of another command or another input.
         """
         lines = 0
         for record in self._records():
             block = next(blocks, None)
             settings = self._settings_of(block)
-            begun = record.get("settings", {})
-            if differing := [name for name in settings if begun.get(name) != settings[name]]:
-                begun_with = f"{self.path} was begun with other settings ({', '.join(differing)})"
-                raise UserError(f"{begun_with}: delete it, or give the same command to go on.")
+            stored = record.get("settings", {})
+            if differing := [name for name in settings if stored.get(name) != settings[name]]:
+                problem = f"{self.path} was begun with other settings ({', '.join(differing)})"
+                raise UserError(f"{problem}: delete it, or give the same command to go on.")
             lines += _length(block)
         return lines
 
@@ -259,7 +265,7 @@ class _PartialFile:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def lines(self, flag: str) -> Iterator[str]:
-        """Yields the lines of an output."""
+        """Yields the finished lines of the output of a flag."""
         for record in self._records():
             yield from record["outputs"][flag]
 
@@ -268,37 +274,39 @@ class _PartialFile:
             yield from map(json.loads, file)
 
     def _settings_of(self, block: Block | None) -> dict[str, Any]:
-        """Returns all that determines the outputs of a block."""
-        text = json.dumps(block and block.texts)
+        """Returns all that determines the outputs of a block; None stands for no more input."""
+        text = json.dumps(block.texts if block else None)
         return self._settings | {"the input": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
-    """Yields the blocks of inputs that belong together line by line.
+    """Yields the blocks of parallel inputs.
 
-    Where a block ends depends on the lines alone: a command that is given again finds the same.
+    The ends of blocks depend on the lines alone: the same command makes the same blocks.
 
     Args:
-        inputs: paths by flag; see `stream_input`.
+        inputs: paths by flag, of files with as many lines; see `stream_input`.
 
     Raises:
         UserError: an input has more lines than another one.
     """
     rows = zip_longest(*(stream_input(path, flag) for flag, path in inputs.items()))
     first = 1
-    while block := list(_take(rows)):
-        columns = dict(zip(inputs, map(list, zip(*block, strict=True)), strict=True))
-        for flag, lines in columns.items():
-            # The shorter input, which zip_longest has filled up.
+    while block_rows := list(_next_rows(rows)):
+        columns = map(list, zip(*block_rows, strict=True))
+        texts = dict(zip(inputs, columns, strict=True))
+        for flag, lines in texts.items():
+            # zip_longest has filled up the shorter input with None.
             if None in lines:
-                name, number = named_input(inputs[flag], flag), first - 1 + lines.index(None)
-                raise UserError(f"{name} has {number} lines, expected as many as the other input.")
-        yield Block(first, columns)
-        first += len(block)
+                count = first - 1 + lines.index(None)
+                problem = f"{input_name(inputs[flag], flag)} has {count} lines"
+                raise UserError(f"{problem}, expected as many as the other input.")
+        yield Block(first, texts)
+        first += len(block_rows)
 
 
-def _take(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Yields the next rows, up to the lines and characters of a block."""
+def _next_rows(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """Yields the rows of the next block: a line of each input, None after the last."""
     characters = 0
     for row in islice(rows, _LINES):
         yield row
@@ -308,22 +316,27 @@ def _take(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def count_lines(inputs: Mapping[str, str | None]) -> int | None:
-    """Counts the lines of all files, before hours of work.
+    """Counts the lines of parallel files, to compare them before hours of work.
 
     Args:
         inputs: see `read_blocks`.
 
     Returns:
-        their number, or None if no input is a file.
+        the number of lines of each file, or None if no input is a file.
+
+    Raises:
+        UserError: the numbers differ, or a file cannot be read.
     """
-    counts = {
-        named_input(path, flag): sum(1 for _ in stream_input(path, flag))
-        for flag, path in inputs.items()
-        if (name := file_path(path)) and not (Path(name).is_fifo() or Path(name).is_char_device())
-    }
+    counts = {}
+    for flag, path in inputs.items():
+        file = file_path(path)
+        # A pipe or a terminal can be read only once.
+        if file and not (Path(file).is_fifo() or Path(file).is_char_device()):
+            counts[input_name(path, flag)] = sum(1 for _ in stream_input(path, flag))
     check_line_counts(counts)
     return next(iter(counts.values()), None)
 
 
 def _length(block: Block | None) -> int:
+    # All inputs have as many lines.
     return len(next(iter(block.texts.values()))) if block else 0

@@ -19,9 +19,10 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
 
 _PACKAGE = Path(__file__).parents[1]
+# The folders of experiments: of the installed package, and of its checkout.
 _GIN_FOLDERS = _PACKAGE / "gin", _PACKAGE.parent / "gin"
-"""The folders of experiments: of the installed package, and of its checkout."""
-_GIN = gin.config.ParserDelegate()
+# Makes gin's own references.
+_GIN_REFERENCES = gin.config.ParserDelegate()
 
 
 def configure(
@@ -34,68 +35,73 @@ def configure(
 
     Any earlier configuration is replaced. Names are checked first, then literal values, then
     whether every binding of the file itself and of `params` is used. Bindings of an included file
-    need not be used: an experiment may replace their configurable.
+    may be unused: an experiment may replace their configurable.
 
     Args:
         gin_file: path of the file, or None for bindings alone.
         params: bindings such as "train.seed = 2".
         roots: the program's own calls: configurables, or dataclasses of them.
-        defaults: bindings that come before all others.
+        defaults: bindings of lower priority, which the file and `params` replace.
 
     Returns:
         the bindings, by name.
 
     Raises:
         UserError: the file, a name or a value in it cannot be used, or a binding is not used.
-        Exception: whatever a module raises that the file imports.
+        Exception: any error of a module that the file imports.
     """
     gin.clear_config()
-    path = find_gin_file(gin_file) if gin_file else Path()
-    folders: Sequence[Path] = path.resolve().parents if gin_file else ()
+    path = find_gin_file(gin_file) if gin_file else None
+    # Its own folder comes first.
+    folders: Sequence[Path] = path.resolve().parents if path else ()
     _look_for_modules_in(Path.cwd(), *folders[:1], *_GIN_FOLDERS)
-    bound: dict[str, Any] = {}
-    _act_on("\n".join(defaults), "the configuration of the model directory", bound)
+    bindings: dict[str, Any] = {}
+    _apply("\n".join(defaults), ["the configuration of the model directory"], bindings)
     own_names: set[str] = set()
-    if gin_file:
-        own_names |= _act_on(read_gin(path), str(path), bound, folders)
-    own_names |= _act_on("\n".join(params), "--gin_param", bound, folders)
-    # gin.finalize() would keep modules that are imported later from registering theirs.
-    checks.check_values(bound)
-    checks.check_read(own_names, bound, roots)
-    return bound
+    if path:
+        own_names |= _apply(read_gin(path), [str(path)], bindings, folders)
+    own_names |= _apply("\n".join(params), ["--gin_param"], bindings, folders)
+    # Not gin.finalize(): modules that are imported later could not register their configurables.
+    checks.check_values(bindings)
+    checks.check_read(own_names, bindings, roots)
+    return bindings
 
 
-def _act_on(text: str, file: str, bound: dict[str, Any], folders: Sequence[Path] = ()) -> set[str]:
-    """Applies a text and its includes to gin.
+def _apply(
+    text: str, files: list[str], bindings: dict[str, Any], beside: Sequence[Path] = ()
+) -> set[str]:
+    """Gives the bindings of a text and of its includes to gin, and imports its modules.
 
-    Returns the names that the text itself binds. gin itself would look for included files in a
-    search path that can only be added to.
+    gin's own include would search folders that can be added, but not removed.
 
     Args:
         text: the content of a gin file.
-        file: its name, for errors.
-        bound: the bindings so far, by name; others are added to them.
-        folders: searched for included files.
+        files: its name, for errors, after those of the files that include it.
+        bindings: the bindings so far, by name; those of the text are added to them.
+        beside: folders that are searched for included files before the project's.
+
+    Returns:
+        the names that the text itself binds.
     """
     own_names: set[str] = set()
-    for statement in gin_text.statements(text, file):
-        place = f"gin: {file}, line {statement.location.line_num}"
+    for statement in gin_text.statements(text, files[-1]):
+        place = f"gin: {files[-1]}, line {statement.location.line_num}"
         if isinstance(statement, BindingStatement):
             name = gin_text.name_of(statement)
             _bind(name, statement.value, place)
-            bound[name] = statement.value
+            bindings[name] = statement.value
             own_names.add(name)
         elif isinstance(statement, ImportStatement):
-            # Before gin imports it: what gin raises is then about the text, not about the module.
+            # Before gin imports it: errors of the module are then its own, those of gin are not.
             _import(statement.module, f"{place}: {statement.format()!r}")
             gin.parse_config(statement.format())
         elif isinstance(statement, IncludeStatement):
-            path = find_gin_file(statement.filename, folders)
-            if str(path) == file:
+            path = find_gin_file(statement.filename, beside)
+            if str(path) in files:
                 raise UserError(f"{place}: the file includes itself, expected another one.")
             included = read_gin(path, f"{place} includes {statement.filename}")
             _look_for_modules_in(path.resolve().parent)
-            _act_on(included, str(path), bound, folders)
+            _apply(included, [*files, str(path)], bindings, beside)
     return own_names
 
 
@@ -105,23 +111,24 @@ def _bind(name: str, value: Any, place: str) -> None:
     Raises:
         UserError: the configurable or its parameter does not exist, or gin refuses the value.
     """
+    # Only a macro's name has no dot. gin keeps its value as that of gin.macro in the name's scope.
     owner, dot, argument = name.rpartition("/")[2].partition(".")
-    known = checks.parameters_of(_find_configurable(owner, place)) if dot else {}
-    if dot and argument not in known:
-        raise UserError(f"{place}: {owner} has no '{argument}'; expected {', '.join(known)}.")
+    parameters = checks.parameters_of(_find_configurable(owner, place)) if dot else {}
+    if dot and argument not in parameters:
+        raise UserError(f"{place}: {owner} has no '{argument}'; expected {', '.join(parameters)}.")
     key = name if dot else (name, "gin.macro", "value")
-    value = _with_gin_references(value, place)
+    gin_value = _with_gin_references(value, place)
     with gin_text.one_line_errors():
-        gin.bind_parameter(key, value)
+        gin.bind_parameter(key, gin_value)
 
 
 def _with_gin_references(value: Any, place: str) -> Any:
     """Replaces references by gin's own, in nested containers too."""
     if isinstance(value, gin_text.Reference):
         if value.is_macro:
-            return _GIN.macro(value[1:])
+            return _GIN_REFERENCES.macro(value.removeprefix("%"))
         _find_configurable(value.selector, place)
-        return _GIN.configurable_reference(value.strip("@()"), value.endswith("()"))
+        return _GIN_REFERENCES.configurable_reference(value.strip("@()"), value.endswith("()"))
     if isinstance(value, dict):
         return {key: _with_gin_references(item, place) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -130,32 +137,31 @@ def _with_gin_references(value: Any, place: str) -> Any:
 
 
 def _find_configurable(name: str, place: str) -> Callable[..., Any]:
-    """Finds a configurable by name, also in a module beside gin files."""
+    """Finds a configurable by name; imports its module if it has moved beside the gin files."""
     if module := gin_text.MOVED.get(name):
         _import(module, place)
     return checks.known_configurable(name, place)
 
 
 def value_of(owner: str, name: str) -> Any:
-    """Returns the value that one parameter is bound to, or None; builds nothing else."""
-    # A copy resolves a macro or a reference.
+    """Returns the value that gin has for a parameter of a configurable, or None."""
+    # A deep copy of gin's reference is its value. gin itself would resolve other parameters', too.
     return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
 
 def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
     """Finds a gin file at its path or in the project's gin/.
 
-    The name may begin with gin/ or not.
-
     Args:
-        given: a path, or a name such as "base_ende.gin".
+        given: a path, or a name such as "base_ende.gin" or "gin/base_ende.gin".
         beside: folders that are searched before the project's.
 
     Returns:
         its path, or `given` if there is no such file.
     """
     folders = [Path(), *beside, *(folder.parent for folder in _GIN_FOLDERS), *_GIN_FOLDERS]
-    return next((f / given for f in folders if (f / given).is_file()), Path(given))
+    paths = (folder / given for folder in folders)
+    return next((path for path in paths if path.is_file()), Path(given))
 
 
 def read_gin(path: Path, place: str | None = None) -> str:
@@ -173,8 +179,8 @@ def read_gin(path: Path, place: str | None = None) -> str:
         # An editor on Windows may have put a byte-order mark in front.
         return read_at_most(path, 2**20).decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        received = f"{place or path}: {reason_of(error)}"
-        raise UserError(f"{received}; expected bindings, as in gin/*.gin.") from error
+        problem = f"{place or path}: {reason_of(error)}"
+        raise UserError(f"{problem}; expected bindings, as in gin/*.gin.") from error
 
 
 def import_modules(names: Sequence[str]) -> None:
@@ -182,7 +188,7 @@ def import_modules(names: Sequence[str]) -> None:
 
     Raises:
         UserError: a module is missing.
-        Exception: whatever a module raises.
+        Exception: any other error of a module.
     """
     _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
     for name in names:
@@ -195,46 +201,47 @@ def trained_bindings(
     replaced: Collection[str] = (),
     imports: Sequence[str] = (),
 ) -> list[str]:
-    """Returns a model directory's bindings of some configurables.
-
-    Each is a line of gin. A macro is replaced by its value.
+    """Reads a model directory's bindings of some configurables.
 
     Args:
         config_gin: the model directory's config.gin.
-        known: the configurables that may be bound and referred to.
+        known: the configurables that may be bound and referred to; bindings of others are ignored.
         replaced: names of parameters that the caller binds.
-        imports: modules that the caller has imported, whose configurables may be used too.
+        imports: modules that the caller has imported, whose configurables are known too.
+
+    Returns:
+        the bindings, each a line of gin, with values in the place of macros.
 
     Raises:
         UserError: the file cannot be parsed, or refers to other configurables.
     """
     text = read_gin(config_gin)
-    bound = gin_text.bindings_in(text, str(config_gin))
+    bindings = gin_text.bindings_in(text, str(config_gin))
     packages = {name.partition(".")[0] for name in imports}
 
     def is_known(selector: str) -> bool:
-        owner = checks.registered(selector)
+        owner = checks.configurable_or_none(selector)
         return owner in known or getattr(owner, "__module__", "").partition(".")[0] in packages
 
-    kept: list[str] = []
-    for name, value in bound.items():
+    lines: list[str] = []
+    for name, value in bindings.items():
         if name in replaced or not is_known(gin_text.owner_of(name)):
             continue
-        # A macro may stand for another one; a circle of them ends.
-        for _ in bound:
+        # A macro's value may be another macro; as macros may be circular, the steps are limited.
+        for _ in bindings:
             if isinstance(value, gin_text.Reference) and value.is_macro:
-                value = bound.get(value[1:], value)
+                value = bindings.get(value.removeprefix("%"), value)
         binding = f"{name} = {value!r}"
         for reference in gin_text.references_in(value):
             if reference.is_macro or not is_known(reference.selector):
-                reason = f"{config_gin} binds {binding}, but {reference} is not known here"
-                raise UserError(f"{reason}: bind another one with --gin_param{import_hint(text)}.")
-        kept.append(binding)
-    return kept
+                problem = f"{config_gin} binds {binding}, but {reference} is not known here"
+                raise UserError(f"{problem}: bind another one with --gin_param{import_hint(text)}.")
+        lines.append(binding)
+    return lines
 
 
 def import_hint(text: str) -> str:
-    """Returns a hint about importing a configuration's modules, or ""."""
+    """Returns the end of an error: how to import a configuration's modules; "" without any."""
     imports = (line for line in gin_text.statements(text) if isinstance(line, ImportStatement))
     flags = " ".join(f"--import={line.module}" for line in imports)
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
@@ -250,7 +257,7 @@ def _import(name: str, place: str) -> None:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # A module that the imported one needs is missing: its traceback says more.
+        # Neither the named module nor a package of it: the traceback says who imports it.
         if not f"{name}.".startswith(f"{error.name}."):
             raise
         places = "beside the gin file, in the working directory, or in a folder of PYTHONPATH"
@@ -258,5 +265,5 @@ def _import(name: str, place: str) -> None:
 
 
 def _look_for_modules_in(*folders: Path) -> None:
-    # Last, so that they hide nothing. They stay, for the processes that prepare data.
+    # At the end, so that their modules hide no others. They stay, for processes that prepare data.
     sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]

@@ -10,6 +10,7 @@ from gin.config_parser import BindingStatement, ConfigParser, ParserDelegate
 
 from t2t_repro.errors import UserError
 
+# Configurables and parameters that have another name in older gin files.
 _RENAMED = {
     "GivenSubwords": "ExistingSubwords",
     "Pace": "TrainingSchedule",
@@ -21,17 +22,15 @@ _RENAMED = {
     "Translator.max_length_factor": "ImportedBehaviour.max_length_factor",
     "Translator.renormalize": "ImportedBehaviour.renormalize",
 }
-"""Configurables and parameters that older gin files have under another name."""
 
+# Configurables that were once the package's, and the modules beside gin files that now have them.
 MOVED = {
     "NoisedSource": "noised_source",
     "SubwordDropout": "bpe_dropout",
     "attention_images": "attention_images",
 }
-"""Modules beside gin files with configurables that were once the package's."""
 
-_CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
-# Python's own error has an address in memory, and no line number.
+# Python's own message has an address in memory.
 _NO_LITERAL = re.compile(r"malformed node or string[^\n]*>\n?\s*Failed to parse token ('.*')")
 
 
@@ -60,16 +59,17 @@ class Reference(str):
 
     @property
     def scope(self) -> str:
-        """The scopes in which it is called, such as "a/b/"; a macro is one."""
+        """The scopes in which it is called, such as "a/b/"; of a macro its own name, as in gin."""
         name = self.strip("@%()")
         return f"{name}/" if self.is_macro else name.removesuffix(name.split("/")[-1])
 
 
-class _Names(ParserDelegate):
-    """Makes a `Reference` of each reference."""
+class _ReferencesAsText(ParserDelegate):
+    """Makes a `Reference` of each reference; gin itself would look up its configurable."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
-        return Reference(f"@{name_today(scoped_configurable_name)}{'()' * evaluate}")
+        call = "()" if evaluate else ""
+        return Reference(f"@{current_name(scoped_configurable_name)}{call}")
 
     def macro(self, macro_name: str) -> Reference:
         return Reference(f"%{macro_name}")
@@ -91,13 +91,11 @@ def statements(text: str, name: str = "the configuration") -> list[Any]:
     file = io.StringIO(text)
     file.name = name
     with one_line_errors():
-        return list(ConfigParser(file, _Names()))
+        return list(ConfigParser(file, _ReferencesAsText()))
 
 
 def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
-    """Returns the values that a text binds.
-
-    Parameters have their names of today.
+    """Returns the values that a text binds, by the current names of parameters and macros.
 
     Args:
         text: gin's language, perhaps of an older version; see `statements`.
@@ -106,20 +104,20 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
     Raises:
         UserError: gin cannot parse it.
     """
-    parsed = (line for line in statements(text, name) if isinstance(line, BindingStatement))
-    return {name_of(binding): binding.value for binding in parsed}
+    bindings = (line for line in statements(text, name) if isinstance(line, BindingStatement))
+    return {name_of(binding): binding.value for binding in bindings}
 
 
 def name_of(binding: BindingStatement) -> str:
-    """Returns today's name of a parameter, or of a macro, with its scope and without modules."""
+    """Returns the current name of a parameter or macro, with its scope and without modules."""
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
     parameter = f".{binding.arg_name}" if binding.arg_name else ""
-    return name_today(f"{scope}{selector}{parameter}")
+    return current_name(f"{scope}{selector}{parameter}")
 
 
 def owner_of(name: str) -> str:
-    """Returns the configurable that a parameter belongs to; a macro is its own."""
+    """Returns the name of a parameter's configurable; of a macro, the macro's name."""
     return name.split("/")[-1].split(".")[0]
 
 
@@ -128,23 +126,23 @@ def references_in(value: Any) -> Iterator[Reference]:
     if isinstance(value, Reference):
         yield value
     elif isinstance(value, list | tuple | dict):
-        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+        items = [*value, *value.values()] if isinstance(value, dict) else value
+        for item in items:
             yield from references_in(item)
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turns all errors of the block, gin's about a text, into UserErrors of one line."""
+    """Turns any error in the block, as gin raises it about a text, into a UserError of one line."""
     try:
         yield
     except Exception as error:
-        message = _CONFIG_DUMP.sub("", str(error))
-        message = _NO_LITERAL.sub(r"\1 is not a value; a text needs quotes", message)
+        message = _NO_LITERAL.sub(r"\1 is not a value; a text needs quotes", str(error))
         raise UserError(f"gin: {' '.join(message.split())}") from error
 
 
-def name_today(name: str) -> str:
-    """Returns today's name of a parameter of an older gin file."""
+def current_name(name: str) -> str:
+    """Returns the current name of a configurable or parameter of an older gin file."""
     scope, slash, parameter = name.rpartition("/")
     owner, dot, argument = parameter.partition(".")
     renamed = _RENAMED.get(parameter) or f"{_RENAMED.get(owner, owner)}{dot}{argument}"

@@ -22,6 +22,7 @@ _Owner = TypeVar("_Owner", bound=Callable[..., Any])
 
 # Products of such numbers are finite in float32.
 _MOST_FLOAT = 10**9
+# TensorFlow's int32.
 _MOST_INT = 2**31 - 1
 
 
@@ -38,12 +39,12 @@ class Range:
         return self.least <= value <= self.most and self.above < value < self.below
 
     def __str__(self) -> str:
-        ends = zip(("at least", "above", "at most", "below"), vars(self).values(), strict=True)
-        return " " + " and ".join(f"{text} {end}" for text, end in ends if not math.isinf(end))
+        bounds = zip(("at least", "above", "at most", "below"), vars(self).values(), strict=True)
+        return " and ".join(f"{words} {bound}" for words, bound in bounds if math.isfinite(bound))
 
 
 REQUIRED: Any = gin.REQUIRED
-"""The default of what gin has to bind."""
+"""The default of a parameter that gin has to bind."""
 
 Count = Annotated[int, Range(least=1, most=_MOST_INT)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
@@ -67,19 +68,17 @@ _SEQUENCES = (Sequence, Collection, list, tuple)
 def configurable(
     name: str | None = None, denylist: Sequence[str] = ()
 ) -> Callable[[_Owner], _Owner]:
-    """Lets gin bind an owner's parameters, and checks them at every call.
-
-    The owner is a function or a class.
+    """Lets gin bind the parameters of a function or class, and checks them at every call.
 
     Args:
-        name: in gin files; the owner's own by default.
+        name: its name in gin files; that in Python by default.
         denylist: parameters that gin does not bind.
 
     Returns:
         a decorator; see `validated`.
     """
-    make = gin.configurable(name, denylist=list(denylist))
-    return lambda owner: make(validated(owner))
+    register = gin.configurable(name, denylist=list(denylist))
+    return lambda owner: register(validated(owner))
 
 
 def validated(owner: _Owner) -> _Owner:
@@ -103,7 +102,7 @@ def validated(owner: _Owner) -> _Owner:
                 check_value(f"{name_of_configurable(owner)}.{name}", value, hints.get(name, Any))
         return function(*args, **kwargs)
 
-    # gin does not look behind a decorator.
+    # gin reads the parameters of the wrapper itself, not of what it wraps.
     call.__signature__ = signature  # type: ignore[attr-defined]
     if not inspect.isclass(owner):
         return call  # type: ignore[return-value]
@@ -112,10 +111,10 @@ def validated(owner: _Owner) -> _Owner:
 
 
 def name_of_configurable(owner: Callable[..., Any]) -> str:
-    """Returns the name that gin has for a function or class."""
+    """Returns gin's name of a function or class; of others, that in Python."""
     # gin has no public way from a configurable to its name.
-    known = gin.config._INVERSE_REGISTRY.get(inspect.unwrap(owner))
-    return known.name if known else owner.__name__
+    registered = gin.config._INVERSE_REGISTRY.get(inspect.unwrap(owner))
+    return registered.name if registered else owner.__name__
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:
@@ -134,9 +133,10 @@ def check_value(name: str, value: Any, hint: Any) -> None:
 
 
 def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function that takes the arguments of a function or class."""
+    """Returns the constructor of a class; a function itself."""
     if not inspect.isclass(owner):
         return owner
+    # A named tuple has __new__ alone.
     init = owner.__init__
     return owner.__new__ if init is object.__init__ else init
 
@@ -144,7 +144,7 @@ def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
 def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
     """Returns the annotations of the parameters of a function or class, by name.
 
-    If one cannot be evaluated, all that are texts are left out: these parameters are not checked.
+    If one cannot be evaluated, all those in quotes are left out: their parameters are not checked.
     """
     function = inspect.unwrap(constructor_of(owner))
     try:
@@ -155,7 +155,7 @@ def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Returns whether a value can be what an annotation says; True where that is not known."""
+    """Returns whether an annotation permits a value; True for annotations of other forms."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         limits = [part for part in parts[1:] if isinstance(part, Range)]
@@ -166,31 +166,34 @@ def fits(value: Any, hint: Any) -> bool:
         return any(type(value) is type(part) and value == part for part in parts)
     if hint in _PLAIN:
         kind = _PLAIN[hint][0]
+        # Python's bool is an int.
         return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if origin is Callable or origin is type:
         return callable(value)
     if (origin or hint) in _SEQUENCES:
-        items = parts[:1] if origin is not tuple or parts[1:] == (...,) else ()
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        return is_list and all(fits(item, part) for part in items for item in value)
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            return False
+        # Items are checked if one annotation holds for all: not in tuple[int, str].
+        has_item_hint = bool(parts) and (origin is not tuple or parts[1:] == (...,))
+        return not has_item_hint or all(fits(item, parts[0]) for item in value)
     if origin is Mapping:
         is_dict = isinstance(value, Mapping)
         return is_dict and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
-    kind = origin or hint
-    if not inspect.isclass(kind) or kind in (object, Any):
+    owner = origin or hint
+    if not inspect.isclass(owner) or owner in (object, Any):
         return True
-    if getattr(kind, "_is_protocol", False):
-        public = [name for name in dir(kind) if name[0] != "_"]
+    if getattr(owner, "_is_protocol", False):
+        public = [name for name in dir(owner) if not name.startswith("_")]
         return not isinstance(value, type) and all(hasattr(value, name) for name in public)
     # gin writes a path as a text.
-    return isinstance(value, kind) or (issubclass(kind, Path) and isinstance(value, str))
+    return isinstance(value, owner) or (issubclass(owner, Path) and isinstance(value, str))
 
 
 def expected(hint: Any) -> str:
     """Describes the values that an annotation permits: "an integer at least 1"."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return expected(parts[0]) + "".join(map(str, parts[1:]))
+        return " ".join([expected(parts[0]), *map(str, parts[1:])])
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(expected, parts)))
     if origin is Literal:
@@ -212,7 +215,7 @@ def texts(name: str, values: object) -> list[str]:
 
     Args:
         name: their name in errors.
-        values: such as a list or a generator; one text is not a list of its letters.
+        values: such as a list or a generator; a single text is an error.
 
     Raises:
         UserError: `values` is not an iterable of texts.
@@ -228,6 +231,6 @@ def texts(name: str, values: object) -> list[str]:
 
 
 def short(value: object) -> str:
-    """Returns a value as it is written in Python, without the middle of a long one."""
+    """Returns a value as Python writes it, for errors; the middle of a long one is left out."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"

@@ -76,7 +76,7 @@ class Segmentation(Protocol):
             seed: seed of the run.
             sentences: returns the indices in `store` of an epoch's sentences, ascending; an index
                 may occur more than once.
-            longest: most ids of a sentence that becomes longer.
+            longest: most ids of a sentence that becomes longer than it is in `store`.
 
         Raises:
             UserError: the subwords cannot be segmented in this way.
@@ -116,7 +116,7 @@ class BatchShape(NamedTuple):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Numbers of packed source and target vectors: more than tokens, one is for padding."""
+        """Numbers of packed source and target vectors: of tokens and one of padding, rounded up."""
         source, target = self.tokens
         return _capacity(source + 1), _capacity(target + 1)
 
@@ -131,7 +131,7 @@ def choose_shapes(
     """Chooses the shapes of micro-batches for a corpus.
 
     The lengths grow by the same factor from shape to shape, up to the longest sentence. The side
-    with fewer tokens in a shape's sentences gets less room, so that both sides are full at once.
+    with fewer tokens in a shape's sentences has a smaller limit, so that both are full at once.
 
     Args:
         source_lengths: [sentences] ids of every source sentence, EOS included.
@@ -148,31 +148,29 @@ def choose_shapes(
     sides = np.asarray(source_lengths), np.asarray(target_lengths)
     longest = [int(side.max()) for side in sides]
     if tokens_per_micro_batch < max(longest):
-        raise UserError(
-            f"a micro-batch of {tokens_per_micro_batch} tokens has no room for a sentence of "
-            f"{max(longest)}: raise Batches.tokens_per_batch, or lower TrainStep.micro_batches or "
-            "prepare.max_length."
-        )
+        problem = f"a micro-batch of {tokens_per_micro_batch} tokens has no room for a sentence of "
+        fix = "raise Batches.tokens_per_batch, or lower TrainStep.micro_batches or "
+        raise UserError(f"{problem}{max(longest)}: {fix}prepare.max_length.")
     # [shapes, 2]: no side is longer than its own longest sentence.
     rounded = [_round_up(length) for length in longest]
     lengths = np.minimum(_choose_lengths(np.maximum(*sides), max_shapes)[:, None], rounded)
     shape_of = assign_shapes(lengths, *sides)
     tokens = min(tokens_per_micro_batch, max(int(side.sum()) for side in sides))
     return tuple(
-        _shape([side[shape_of == index] for side in sides], pair, tokens)
-        for index, pair in enumerate(lengths.tolist())
+        _shape([side[shape_of == index] for side in sides], shape_lengths, tokens)
+        for index, shape_lengths in enumerate(lengths.tolist())
     )
 
 
 def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Chooses at most `count` multiples of 8 in geometric progression; the last covers all."""
+    """Chooses at most `count` multiples of 8 in geometric progression, up to the longest length."""
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
     # From the longest down, so that a single shape has its length.
     chosen = np.geomspace(ordered[-1], shortest, count).round().astype(np.int64)
     edges = np.unique(_round_up(chosen))
-    # Without shapes that have no sentence of their own.
+    # Leaves out lengths that no sentence needs.
     return edges[np.unique(np.searchsorted(edges, ordered))]
 
 
@@ -181,11 +179,11 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
 
     Args:
         sides: [sentences] lengths of sources and of targets.
-        lengths: the shape's lengths.
-        tokens: tokens of the fuller side.
+        lengths: the longest source and target that the shape takes.
+        tokens: most tokens of the fuller side.
     """
     totals = [int(side.sum()) for side in sides]
-    # Shorter sentences, which may join this shape, have another proportion of the sides.
+    # At least the lengths: shorter sentences may join, with another proportion of the sides.
     limits = [max(round(tokens * total / max(totals)), *lengths) for total in totals]
     rows = min(
         math.ceil(limit / np.quantile(side, _ROWS_QUANTILE))
@@ -197,18 +195,16 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
 def assign_shapes(
     lengths: NDArray[np.integer], source: NDArray[np.integer], target: NDArray[np.integer]
 ) -> NDArray[np.int8]:
-    """Returns the index of the first shape that each sentence pair fits.
-
-    The result is [sentences].
+    """Returns the index of the first shape that each sentence pair fits, [sentences].
 
     Args:
         lengths: [shapes, 2] of the shapes, which grow.
         source: [sentences] ids of every source sentence, EOS included.
         target: [sentences] likewise.
     """
-    # By a table, since there are far fewer lengths than sentences.
-    first = [np.searchsorted(side, np.arange(side[-1] + 1)).astype(np.int8) for side in lengths.T]
-    return np.maximum(first[0][source], first[1][target])
+    # A table of each side's lengths, since there are far fewer lengths than sentences.
+    tables = [np.searchsorted(side, np.arange(side[-1] + 1)).astype(np.int8) for side in lengths.T]
+    return np.maximum(tables[0][source], tables[1][target])
 
 
 def capacity_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
@@ -245,7 +241,7 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
 
 
 def _capacity(vectors: int) -> int:
-    """Rounds up: few to a multiple of 8, many to one of the largest power of 2 below their root."""
+    """Rounds a number up to a multiple of 8, or, from `_MANY` on, of a power of 2 near its root."""
     if vectors < _MANY:
         return _round_up(vectors)
     return _round_up(vectors, 2 ** ((vectors.bit_length() - 1) // 2))

@@ -53,18 +53,16 @@ class CorpusReport:
 
 @dataclass(frozen=True)
 class EpochReport(CorpusReport):
-    """Statistics of the first epoch.
+    """Statistics of the first epoch, also in epoch.json of the model directory.
 
     Other epochs differ only in the number of batches. Epochs of a mixture also differ in tokens.
     Tokens and batches are an estimate if every epoch is segmented again.
-
-    epoch.json of the model directory holds it.
 
     Attributes:
         micro_batches: number in a batch.
         shapes: number of shapes.
         batches: number of batches.
-        capacity: source and target vectors that a compiled program computes for all batches.
+        capacity: total source and target vectors that a compiled program computes in all batches.
         corpora: statistics of each corpus of a mixture, by name.
     """
 
@@ -81,16 +79,17 @@ class EpochReport(CorpusReport):
 
     def __str__(self) -> str:
         """Returns one line: "4,508,785 sentence pairs in 5,210 batches of 6 shapes: ..."."""
-        return (
-            f"{self.sentences:,} sentence pairs in {self.batches:,} batches of {self.shapes} "
-            f"shapes: {self.real_share:.1%} real tokens, on average "
-            f"{self.source_tokens / self.batches:,.0f} source and "
-            f"{self.target_tokens / self.batches:,.0f} target tokens a batch"
-        ) + "".join(
+        corpora = "".join(
             f"; {name} {report.sentences / self.sentences:.2%} of sentences "
             f"({report.sentences:,}), {report.source_tokens / self.source_tokens:.2%} of source, "
             f"{report.target_tokens / self.target_tokens:.2%} of target tokens"
             for name, report in self.corpora.items()
+        )
+        return (
+            f"{self.sentences:,} sentence pairs in {self.batches:,} batches of {self.shapes} "
+            f"shapes: {self.real_share:.1%} real tokens, on average "
+            f"{self.source_tokens / self.batches:,.0f} source and "
+            f"{self.target_tokens / self.batches:,.0f} target tokens a batch{corpora}"
         )
 
 
@@ -129,8 +128,8 @@ class Batches:
             self._stores = settings.segmentation.epoch_stores(
                 store, data.subwords, self.seed, self._sentences, longest
             )
-        plain = store.source_lengths, store.target_lengths
-        self._lengths = self._stores.expected_lengths if self._stores else plain
+        prepared_lengths = store.source_lengths, store.target_lengths
+        self._lengths = self._stores.expected_lengths if self._stores else prepared_lengths
         self.shapes = choose_shapes(
             *self._lengths, tokens_per_micro_batch=tokens, max_shapes=settings.max_shapes
         )
@@ -142,6 +141,7 @@ class Batches:
 
     def report(self) -> EpochReport:
         """Returns statistics of the first epoch."""
+        # An estimate, where the epoch's token store would have to be made first.
         plan = self._expected_plan(0) if self._stores else self.plan(0)
         capacity = np.array([sum(shape.capacity) for shape in self.shapes])
         corpora = {}
@@ -164,26 +164,27 @@ class Batches:
 
     def plan(self, epoch: int) -> EpochPlan:
         """Returns the plan of an epoch, from 0."""
-        return self._plan_epoch(epoch).plan
+        return self._planned_epoch(epoch).plan
 
-    def _plan_epoch(self, epoch: int) -> "_PlannedEpoch":
-        """Plans an epoch, or returns the plan made last."""
+    def _planned_epoch(self, epoch: int) -> "_PlannedEpoch":
+        """Returns an epoch's store and plan; those of the last epoch asked for are kept."""
         if self._planned is None or self._planned.epoch != epoch:
             if self._stores:
                 store = self._stores(epoch)
-                plan = self._plan(epoch, store.source_lengths, store.target_lengths)
+                plan = self._plan_lengths(epoch, store.source_lengths, store.target_lengths)
             else:
                 store, plan = self.store, self._expected_plan(epoch)
             self._planned = _PlannedEpoch(epoch, store, plan)
         return self._planned
 
     def _expected_plan(self, epoch: int) -> EpochPlan:
-        """Plans an epoch for the lengths that `shapes` were chosen for."""
-        taken = self._sentences(epoch)
-        plan = self._plan(epoch, *(side[taken] for side in self._lengths))
-        return replace(plan, order=taken[plan.order])
+        """Plans an epoch of `self.store`, with the lengths that `shapes` were chosen for."""
+        sentences = self._sentences(epoch)
+        plan = self._plan_lengths(epoch, *(side[sentences] for side in self._lengths))
+        return replace(plan, order=sentences[plan.order])
 
-    def _plan(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
+    def _plan_lengths(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
+        """Plans an epoch of sentences with these lengths, [sentences] each."""
         return epoch_plan(self.shapes, source, target, self.micro_batches, self.seed, epoch)
 
     def _sentences(self, epoch: int) -> NDArray[np.int64]:
@@ -192,9 +193,9 @@ class Batches:
 
     def count_tokens(self, epoch: int, batch: int) -> int:
         """Counts the source and target tokens of a batch, without padding."""
-        planned = self._plan_epoch(epoch)
-        indices, store = planned.plan.sentences(batch), planned.store
-        return int(store.source_lengths[indices].sum() + store.target_lengths[indices].sum())
+        planned = self._planned_epoch(epoch)
+        lengths = planned.store.source_lengths, planned.store.target_lengths
+        return sum(int(side[planned.plan.sentences(batch)].sum()) for side in lengths)
 
     def epoch(
         self, epoch: int, first_batch: int, own_micro_batches: range | None = None
@@ -209,19 +210,20 @@ class Batches:
         Returns:
             a data set of `Batch`.
         """
-        planned = self._plan_epoch(epoch)
-        chosen = range(self.micro_batches) if own_micro_batches is None else own_micro_batches
+        planned = self._planned_epoch(epoch)
+        own = range(self.micro_batches) if own_micro_batches is None else own_micro_batches
 
         # TensorFlow keeps a `numpy_function`, and all that it refers to, until the process ends.
         # So it refers to the epoch weakly, and the data set alone keeps the epoch.
         planned_reference = weakref.ref(planned)
-        empty = (*[np.zeros((len(chosen), 1, 1), np.int32)] * 2, np.zeros(2, np.int32))
+        no_ids, no_capacity = np.zeros((len(own), 1, 1), np.int32), np.zeros(2, np.int32)
 
         def assemble(batch: NDArray) -> tuple[NDArray, ...]:
             """Returns the arrays of a batch, by its number."""
             if (planned := planned_reference()) is None:
-                return empty  # Read ahead for a data set that was deleted.
-            micro_batches = planned.plan.micro_batches(int(batch))[chosen.start : chosen.stop]
+                # Read ahead for a data set that was deleted.
+                return no_ids, no_ids, no_capacity
+            micro_batches = planned.plan.micro_batches(int(batch))[own.start : own.stop]
             shape = self.shapes[planned.plan.shape_of_batch[batch]]
             return self._assemble(planned.store, micro_batches, shape)
 
@@ -230,7 +232,7 @@ class Batches:
             source, target, capacity = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
             # A `numpy_function` does not know the shapes of its results.
             for tensor in (source, target):
-                tensor.set_shape([len(chosen), None, None])
+                tensor.set_shape([len(own), None, None])
             capacity.set_shape([2])
             return Batch(source, target, capacity)
 
@@ -247,7 +249,7 @@ class Batches:
     def _assemble(
         self, store: TokenStore, micro_batches: Sequence[NDArray[np.int64]], shape: BatchShape
     ) -> tuple[NDArray, ...]:
-        """Returns the arrays of a `Batch` from its micro-batches' sentence indices."""
+        """Returns the arrays of a `Batch`, from the sentence indices of each micro-batch."""
         rows = shape.rows if self.is_static else max(1, *map(len, micro_batches))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, sentences in zip(indices, micro_batches, strict=True):
@@ -255,18 +257,18 @@ class Batches:
         lengths = shape.lengths if self.is_static else (None, None)
         padded = store.padded_batch(indices.ravel(), lengths)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
-        room = shape.capacity if self.is_static else capacity_needed(source, target)
-        return source, target, np.array(room, np.int32)
+        capacity = shape.capacity if self.is_static else capacity_needed(source, target)
+        return source, target, np.array(capacity, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class _PlannedEpoch:
-    """An epoch.
+    """An epoch with its sentences and batches.
 
     Attributes:
         epoch: from 0.
-        store: its sentences.
-        plan: its batches, of indices in `store`.
+        store: the sentences.
+        plan: the batches, with indices of sentences in `store`.
     """
 
     epoch: int

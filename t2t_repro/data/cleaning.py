@@ -69,8 +69,8 @@ class CleaningReport(Counter[str]):
     """Counts of pairs: "kept", dropped for each of `REASONS`, and added for each of `ADDED`."""
 
     def clean_pairs(self) -> int:
-        """Returns the number of pairs that `Cleaning` kept, those that were added apart."""
-        return self["kept"] + self[REASONS[-1]] - sum(self[kind] for kind in ADDED)
+        """Returns the number of pairs that `Cleaning` kept, without added variants."""
+        return self["kept"] + self["over_long_subwords"] - sum(self[kind] for kind in ADDED)
 
     def describe(self) -> str:
         """Returns the counts in one line, such as "kept 9, duplicate 1"."""
@@ -89,7 +89,7 @@ class Variants(Protocol):
             first: number of the first of them, from 0.
 
         Returns:
-            all pairs, and the report on the variants, of the kinds `ADDED`, among them.
+            all pairs, and the report on the variants alone: "kept", and the kinds in `ADDED`.
         """
 
     def without_words(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
@@ -114,13 +114,14 @@ def clean(
         of every block, the pairs that passed, unchanged, and the counts.
     """
     seen = SeenHashes()
-    # Blocks that are judged ahead wait for their verdicts.
+    # The workers are a few blocks ahead; `tee` keeps these blocks until their verdicts arrive.
     blocks, ahead = itertools.tee(blocks)
     judged = map_in_order(_Judge(rules, held_out), ahead, workers, "prepare.workers")
     for (verdicts, hashes), pairs in zip(judged, blocks, strict=True):
         if rules.drop_duplicates:
-            fit = np.flatnonzero(verdicts == _KEPT)
-            verdicts[fit[~seen.add(hashes)]] = _VERDICTS.index("duplicate")
+            candidates = np.flatnonzero(verdicts == _KEPT)
+            is_new = seen.add(hashes)
+            verdicts[candidates[~is_new]] = _VERDICTS.index("duplicate")
         kept = list(itertools.compress(pairs, (verdicts == _KEPT).tolist()))
         yield kept, CleaningReport(_VERDICTS[verdict] for verdict in verdicts.tolist())
 
@@ -145,14 +146,15 @@ class _Judge:
                 self._targets.add(_squeeze(target).casefold())
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Returns verdicts [pairs], places in `_VERDICTS`, and hashes of the kept pairs [kept]."""
+        """Returns verdicts [pairs], indices of `_VERDICTS`, and hashes of the kept pairs [kept]."""
         verdicts, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
-            reason = _misshapen(source, target, self._rules)
+            is_held_out = source.casefold() in self._sources or target.casefold() in self._targets
             # The first rule that a pair breaks counts.
-            if source.casefold() in self._sources or target.casefold() in self._targets:
-                reason = reason or "held_out_overlap"
+            reason = _broken_length_rule(source, target, self._rules)
+            if is_held_out and reason is None:
+                reason = "held_out_overlap"
             verdicts.append(_VERDICTS.index(reason or "kept"))
             if reason is None:
                 # A squeezed sentence has no tab. The hash is the same in every process.
@@ -166,15 +168,16 @@ def _squeeze(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
-def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
-    """Returns why the lengths of squeezed sentences are unfit, or None."""
+def _broken_length_rule(source: str, target: str, rules: Cleaning) -> str | None:
+    """Returns the first rule on lengths that squeezed sentences break, or None."""
     if _is_invisible(source) or _is_invisible(target):
         return "empty_side"
+    # One space less than words.
     if max(source.count(" "), target.count(" ")) >= rules.max_words:
         return "over_long"
     shorter, longer = sorted((len(source), len(target)))
     if longer > rules.max_length_ratio * shorter:
-        # Letters take long to count, and few pairs come here.
+        # Only now, since counting in letters is slow.
         shorter, longer = sorted(map(length_in_letters, (source, target)))
         if longer > rules.max_length_ratio * shorter:
             return "length_ratio"
@@ -183,38 +186,39 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
 
 def _is_invisible(side: str) -> bool:
     """Returns whether a side has only characters that subwords drop or take for a space."""
+    # Controls, formats and separators; the replacement character; SentencePiece's space.
     return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd▁" for c in side)
 
 
 class SeenHashes:
     """A set of 64-bit hashes in little more than 8 bytes each.
 
-    The hashes are in a few sorted arrays. A new block becomes an array, and is merged with earlier
-    arrays that are not much longer.
+    The hashes are in a few sorted arrays, called runs. A new block becomes a run, and is merged
+    with earlier runs that are not much longer.
     """
 
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Adds hashes; returns whether each is new, [hashes]. Of equal ones, the first is new."""
+        """Adds [hashes]; returns whether each is new, [hashes]. Of equal ones, the first is new."""
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:
-            places = np.searchsorted(run, distinct)
-            unseen &= run[np.minimum(places, len(run) - 1)] != distinct
+            positions = np.searchsorted(run, distinct)
+            unseen &= run[np.minimum(positions, len(run) - 1)] != distinct
         new = np.zeros(len(hashes), dtype=bool)
         new[first[unseen]] = True
-        self._keep(distinct[unseen])
+        self._add_run(distinct[unseen])
         return new
 
-    def _keep(self, run: NDArray[np.uint64]) -> None:
-        """Adds a sorted array, and merges it with earlier ones that are not much longer."""
+    def _add_run(self, run: NDArray[np.uint64]) -> None:
+        """Adds a run, merged with earlier ones that are not much longer."""
 
-        def merges(last: int) -> bool:
-            return last <= _MERGE_RATIO * len(run) and last + len(run) <= _LONGEST_RUN
+        def can_merge(length: int) -> bool:
+            return length <= _MERGE_RATIO * len(run) and length + len(run) <= _LONGEST_RUN
 
-        while self._runs and merges(len(self._runs[-1])):
+        while self._runs and can_merge(len(self._runs[-1])):
             run = np.concatenate([self._runs.pop(), run])
             run.sort(kind="stable")  # Merges two sorted halves.
         if len(run):

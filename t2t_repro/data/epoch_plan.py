@@ -80,38 +80,41 @@ def epoch_plan(
     shape_of = assign_shapes(np.array([shape.lengths for shape in shapes]), source, target)
     longer = np.maximum(source, target)
     noisy = longer * (1.0 + _NOISE * generator.random(len(longer), np.float32))
-    # NumPy sorts 16 bits by radix.
+    # Scaled to 16 bits, which NumPy sorts by radix; 0.99 keeps rounding from an overflow.
     order = np.argsort((noisy * (2**16 / noisy.max() * 0.99)).astype(np.uint16), kind="stable")
     order = order[np.argsort(shape_of[order], kind="stable")]
     cutter = _Cutter(source[order], target[order], micro_batches)
+    # Where in `order` the sentences of each shape end.
     ends = np.cumsum(np.bincount(shape_of, minlength=len(shapes)))
-    shape_of_batch, cuts, index = [], [[0]], 0
-    while cuts[-1][-1] < len(order):
-        start, shape = cuts[-1][-1], shapes[index]
-        batch = cutter.cuts(start, shape, cutter.share(start, shape))
-        if batch[-1] > ends[index]:
+    cuts, shape_of_batch = [], []
+    start = index = 0
+    while start < len(order):
+        shape = shapes[index]
+        batch_cuts = cutter.cuts(start, shape, cutter.share(start, shape))
+        if batch_cuts[-1] > ends[index]:
             # Too few sentences of this shape are left for a batch: they join the next shape.
             index += 1
             continue
+        cuts.append(batch_cuts)
         shape_of_batch.append(index)
-        cuts.append(batch)
-    batches = generator.permutation(len(shape_of_batch))
-    return EpochPlan(order, np.array(cuts[1:])[batches], np.array(shape_of_batch)[batches])
+        start = batch_cuts[-1]
+    shuffled = generator.permutation(len(cuts))
+    return EpochPlan(order, np.array(cuts)[shuffled], np.array(shape_of_batch)[shuffled])
 
 
 class _Cutter:
-    """Cuts an order of sentences into micro-batches.
+    """Cuts sentences into micro-batches of consecutive ones.
 
     Args:
-        source: [sentences] their lengths, in this order.
-        target: [sentences] likewise.
+        source: [sentences] lengths of the sources.
+        target: [sentences] lengths of the targets.
         micro_batches: number in a batch.
     """
 
     def __init__(
         self, source: NDArray[np.integer], target: NDArray[np.integer], micro_batches: int
     ) -> None:
-        # [sentences + 1] of both sides: the tokens before each sentence.
+        # [sentences + 1] of both sides: the number of tokens before each sentence, and of all.
         self._before = [
             np.concatenate([[0], np.cumsum(side, dtype=np.int64)]) for side in (source, target)
         ]
@@ -119,12 +122,15 @@ class _Cutter:
         self._sentences = len(source)
 
     def share(self, start: int, shape: BatchShape) -> float:
-        """Returns the share to fill of micro-batches from `start` on; the last are less full."""
+        """Returns the share of each micro-batch that is filled, from `start` on.
+
+        It is 1.0, or, for the last batches of an epoch, the smallest that needs no further batch.
+        """
         sides = zip(self._before, shape.tokens, strict=True)
-        filled = [(self._sentences - start) / shape.rows]
-        filled += [int(before[-1] - before[start]) / tokens for before, tokens in sides]
-        # A cheap lower bound, so that batches are rarely counted one by one.
-        if max(filled) > _LAST_BATCHES * self._micro_batches:
+        needed = [(self._sentences - start) / shape.rows]
+        needed += [int(before[-1] - before[start]) / tokens for before, tokens in sides]
+        # A cheap lower bound of micro-batches, so that batches are rarely counted one by one.
+        if max(needed) > _LAST_BATCHES * self._micro_batches:
             return 1.0
         fewest = self._batches_left(start, shape, 1.0, _LAST_BATCHES + 1)
         if fewest > _LAST_BATCHES:
@@ -136,10 +142,7 @@ class _Cutter:
         return bisect_left(range(_PARTS), True, lo=1, key=is_enough) / _PARTS
 
     def _batches_left(self, start: int, shape: BatchShape, share: float, most: int) -> int:
-        """Counts the batches from `start` on, up to `most`.
-
-        Micro-batches are filled to `share`.
-        """
+        """Counts the batches from `start` on, filled to `share`, up to `most`."""
         count = 0
         while start < self._sentences and count < most:
             start = self.cuts(start, shape, share)[-1]
@@ -156,9 +159,9 @@ class _Cutter:
     def _end(self, start: int, shape: BatchShape, share: float) -> int:
         """Returns the end of the micro-batch that begins at `start`, filled to `share`."""
         rows = min(math.ceil(share * shape.rows), self._sentences - start)
-        taken = rows
+        count = rows
         for before, tokens in zip(self._before, shape.tokens, strict=True):
             filled = before[start : start + rows + 1] - before[start]
-            taken = min(taken, int(np.searchsorted(filled, int(share * tokens), side="right")) - 1)
+            count = min(count, int(np.searchsorted(filled, int(share * tokens), side="right")) - 1)
         # At least one sentence, if any is left: each fits a micro-batch.
-        return start + max(taken, min(rows, 1))
+        return start + max(count, min(rows, 1))

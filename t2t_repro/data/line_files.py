@@ -19,6 +19,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSED: Mapping[str, Callable] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 """The functions that open compressed files, by the ends of the names."""
 
+# Kinds of files that are not plain text, by regular expressions of their first bytes: the ending in
+# `COMPRESSED`, or, for an error message, the format and the command that converts it.
 _KINDS = {
     rb"\x1f\x8b": ".gz",
     rb"\xfd7zXZ\0": ".xz",
@@ -30,7 +32,6 @@ _KINDS = {
     rb"(?s)(..)?\0\0": "UTF-32: iconv -f UTF-32 -t UTF-8 FILE > TEXT",
     rb"\xff\xfe|\xfe\xff|\0?([^\0]\0){3}": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > TEXT",
 }
-"""The first bytes of compressed files, and of files that are not read: what to do with them."""
 
 
 def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
@@ -59,15 +60,19 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
-                bad = f"byte 0x{line[error.start]:02x} at position {error.start} is not valid UTF-8"
-                raise UserError(f"{name}, line {number}: {bad}; convert it (iconv).") from error
+                byte = f"byte 0x{line[error.start]:02x} at position {error.start}"
+                problem = f"{name}, line {number}: {byte} is not valid UTF-8"
+                raise UserError(f"{problem}; convert it (iconv).") from error
 
 
 @contextmanager
 def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
-    """Opens a file, or standard input, as plain bytes.
+    """Opens a file for reading bytes, decompressed.
 
-    The file may be in UTF-16 if `is_xml`.
+    Args:
+        path: of the file; None for standard input.
+        name: of the file, for errors.
+        is_xml: allows UTF-16.
 
     Raises:
         UserError: the file is missing, damaged, or of a kind that is not text.
@@ -78,25 +83,26 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
             while (kind := _kind(file)) in COMPRESSED:
                 file = stack.enter_context(COMPRESSED[kind](file))
             if kind and not (is_xml and kind.startswith("UTF-16")):
-                known = ", ".join(COMPRESSED)
-                raise UserError(f"{name} is {kind}; expected UTF-8 text, plain or in {known}.")
+                endings = ", ".join(COMPRESSED)
+                raise UserError(f"{name} is {kind}; expected UTF-8 text, plain or in {endings}.")
             yield file
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        message = f"{name} is not a whole compressed file ({error}); fetch it again"
+        # Errors of the operating system have a reason; those of decompression have none.
         if reason := getattr(error, "strerror", None):
-            advice = f"check the name, which is relative to {Path.cwd()}"
-            message = f"cannot read {name} ({reason}), expected a text file: {advice}"
-        raise UserError(message) from error
+            problem = f"cannot read {name} ({reason}), expected a text file"
+            raise UserError(f"{problem}: check the name, relative to {Path.cwd()}") from error
+        problem = f"{name} is not a whole compressed file ({error})"
+        raise UserError(f"{problem}; fetch it again") from error
 
 
 def _kind(file: Any) -> str:
-    """Returns the kind of a file by its first bytes, or ""."""
+    """Returns the kind in `_KINDS` that a file's first bytes match, or ""."""
     start = file.peek(512)
     return next((kind for pattern, kind in _KINDS.items() if re.match(pattern, start)), "")
 
 
 def check_line_counts(counts: Mapping[str, int]) -> None:
-    """Checks that parallel texts have as many lines.
+    """Checks that parallel texts have the same number of lines.
 
     Args:
         counts: the number of lines of each text, by its name.
@@ -110,9 +116,7 @@ def check_line_counts(counts: Mapping[str, int]) -> None:
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Returns name, size and SHA-256 of a file.
-
-    The folder does not matter.
+    """Returns name, size and SHA-256 of a file, but not its folder.
 
     Raises:
         UserError: the file is missing.

@@ -49,6 +49,9 @@ def map_in_order(
         blocks: read as results are taken, a few blocks ahead.
         workers: number of processes.
         setting: the gin parameter that sets `workers`, for errors.
+
+    Raises:
+        UserError: a worker was killed.
     """
     blocks = iter(blocks)
     first = list(itertools.islice(blocks, _FEWEST_BLOCKS))
@@ -95,15 +98,15 @@ class WorkerPool(Generic[_Block, _Result]):
         try:
             for block in blocks:
                 pending.append(self._pool.submit(_call, block))
+                # A few more than workers, so that none waits for this process.
                 if len(pending) > self._workers + 2:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
-            raise UserError(
-                f"a worker process was killed, most likely because memory ran out: lower "
-                f"{self._setting} and run the same command again. Finished work is kept."
-            ) from error
+            problem = "a worker process was killed, most likely because memory ran out"
+            advice = f"lower {self._setting} and run the same command again"
+            raise UserError(f"{problem}: {advice}. Finished work is kept.") from error
 
     def close(self) -> None:
         """Ends the processes after the blocks that they are working on."""
@@ -115,7 +118,7 @@ _function: Callable[[Any], Any]
 
 
 def _start(function: Callable[[Any], Any], niceness: int) -> None:
-    """Prepares a worker process: its function, its priority, and that it ends with its parent."""
+    """Prepares a worker process: its function, its priority, and its end with its parent."""
     global _function
     _function = function
     os.nice(niceness)

@@ -43,7 +43,7 @@ class Preparation:
         variants: adds variants of training pairs; such as `TextVariants` in gin/text_variants.py.
 
     Raises:
-        UserError: the corpus has no split train or dev, or a tag of it is no symbol.
+        UserError: the corpus has no split train or dev, or one of its tags cannot be a symbol.
     """
 
     corpus: Corpus = REQUIRED
@@ -56,10 +56,9 @@ class Preparation:
 
     def __post_init__(self) -> None:
         if missing := {"train", "dev"}.difference(self.corpus.splits):
-            raise UserError(
-                f"prepare.corpus has no split {' and no split '.join(sorted(missing))}, expected "
-                "train and dev: add such sentences, for example with TextFilesCorpus.dev."
-            )
+            names = " and no split ".join(sorted(missing))
+            problem = f"prepare.corpus has no split {names}, expected train and dev"
+            raise UserError(f"{problem}: add such sentences, for example with TextFilesCorpus.dev.")
         # Built now, so that a wrong value is reported before any work.
         _ = self.recipes
 
@@ -83,7 +82,7 @@ class Preparation:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """All that determines the prepared data, as JSON values; equal ones mean equal data."""
+        """All settings that determine the data, as JSON values; equal ones mean equal data."""
         source, target = self.recipes
         values = {
             "format": _FORMAT,
@@ -96,13 +95,12 @@ class Preparation:
             values["source_subwords"] = source.describe()
         if self.variants:
             values["variants"] = dataclasses.asdict(self.variants)  # type: ignore[call-overload]
+        # As a manifest is read back, e.g. with lists for tuples.
         described: dict[str, Any] = json.loads(json.dumps(values))
         return described
 
     def mixture(self, data: PreparedData, seed: int) -> EpochMixture | None:
-        """Returns how the corpora of a mixture share an epoch.
-
-        None for a single corpus.
+        """Returns the sentences of each epoch of a mixture; None for a single corpus.
 
         Args:
             data: made with these settings; the weights may have changed since.

@@ -50,20 +50,21 @@ source and the target lines in UTF-8, each with a newline."""
 
 
 def write_manifest(directory: Path, identity: dict[str, Any], reports: dict[str, Reports]) -> None:
-    """Completes a directory that holds all other files.
+    """Writes the manifest of a directory that is otherwise complete.
 
     Args:
-        directory: of the files; the manifest is first written beside it, where a killed process may
-            leave half a file.
+        directory: of the files. The manifest is written beside it and moved, since a killed process
+            may leave half a file.
         identity: of the data, see `Preparation`.
         reports: cleaning reports of every split.
     """
     (directory / _MANIFEST).unlink(missing_ok=True)
+    is_mixture = "" not in reports["train"]
     manifest = {
         "identity": identity,
         "splits": list(reports),
         "cleaning": {split: total_report(parts) for split, parts in reports.items()},
-        **({"corpora": reports} if "" not in reports["train"] else {}),
+        **({"corpora": reports} if is_mixture else {}),
         "files": _file_sizes(directory),
     }
     write_json(directory.parent / _MANIFEST, manifest)
@@ -99,13 +100,14 @@ class PreparedData:
         self.max_length: int = self.identity["max_length"]
         self.splits = tuple(manifest["splits"])
         corpora = manifest.get("corpora", {})
-        self._corpora = {split: _parts(reports) for split, reports in corpora.items()}
+        self._corpora = {split: _corpus_parts(reports) for split, reports in corpora.items()}
         self.cleaning: dict[str, dict[str, int]] = manifest.get("cleaning", {})
         self.checksum = hashlib.sha256((directory / _MANIFEST).read_bytes()).hexdigest()
         sizes = _file_sizes(directory)
         for name, size in manifest.get("files", {}).items():
-            if (received := sizes.get(name, "no")) != size:
-                raise self._damaged(name, f"has {received} bytes, expected {size}")
+            if sizes.get(name) != size:
+                received = f"has {sizes[name]} bytes" if name in sizes else "is missing"
+                raise self._damaged(name, f"{received}, expected {size} bytes")
         self.subwords = open_pair(directory)
 
     def store(self, split: str) -> TokenStore:
@@ -118,8 +120,8 @@ class PreparedData:
         Raises:
             UserError: no split or part has the name.
         """
-        split, part = self._find(split)
-        store = TokenStore(self.directory / f"{split}.tokens")
+        whole_split, part = self._split_and_part(split)
+        store = TokenStore(self.directory / f"{whole_split}.tokens")
         return store.part(part.in_store) if part else store
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
@@ -133,33 +135,36 @@ class PreparedData:
         Raises:
             UserError: no split or part has the name.
         """
-        split, part = self._find(split)
-        source, target = zip(*CleanText(self.directory, split), strict=True)
+        whole_split, part = self._split_and_part(split)
+        source, target = zip(*CleanText(self.directory, whole_split), strict=True)
         lines = part.in_text if part else range(len(source))
         return list(source[lines.start : lines.stop]), list(target[lines.start : lines.stop])
 
     def corpora(self, split: str) -> dict[str, range]:
-        """Returns the sentences of each corpus of a mixture, by name.
+        """Returns the range of each corpus of a mixture in the token store of a split, by name.
 
-        They are ranges in the token store. Empty for a single corpus.
+        Empty for a single corpus.
         """
         return {name: part.in_store for name, part in self._corpora.get(split, {}).items()}
 
     def check_made_with(self, identity: dict[str, Any]) -> None:
-        """Checks that the settings of `identity` would make these data.
+        """Checks that settings would make these data.
+
+        Args:
+            identity: of the settings, see `Preparation`.
 
         Raises:
-            UserError: a setting differs; the message has both values, and what to do.
+            UserError: a setting differs; the message has both values.
         """
         existing = dict(self.identity)
         for name, model in zip(("source_subwords", "subwords"), self.subwords, strict=True):
             if name in existing and CONTENT in identity.get(name, {}):
-                # ExistingSubwords may be those that were trained for these data: by content.
+                # A model trained for these data may be given as ExistingSubwords: compare contents.
                 content = model.model_path.read_bytes()
                 existing[name] = {CONTENT: hashlib.sha256(content).hexdigest()}
-        if differing := differing_values(*map(_with_files_in_words, (existing, identity))):
+        if differing := differing_values(_files_as_text(existing), _files_as_text(identity)):
             data_dir = self.directory.parent
-            # Where the trainer puts the model, if its directory is not given: beside the data.
+            # The trainer's default: model_NAME beside data_NAME.
             model_dir = data_dir.parent / ("model" + data_dir.name.partition("data")[2])
             raise UserError(
                 f"{self.directory} was made with {'; '.join(differing)}: give --data_dir={data_dir}"
@@ -168,74 +173,75 @@ class PreparedData:
                 f"without a model yet, delete {self.directory}."
             )
 
-    def _find(self, name: str) -> "tuple[str, _CorpusPart | None]":
-        """Returns the split of a name, and the part of it; None for the whole split.
+    def _split_and_part(self, name: str) -> "tuple[str, _CorpusPart | None]":
+        """Finds the split of "dev" or "dev.news", and the part of it; None for the whole split.
 
         Raises:
             UserError: no split or part has the name.
         """
-        known: dict[str, tuple[str, _CorpusPart | None]] = {x: (x, None) for x in self.splits}
+        named: dict[str, tuple[str, _CorpusPart | None]] = {x: (x, None) for x in self.splits}
         for split, parts in self._corpora.items():
-            known |= {part_name(split, corpus): (split, parts[corpus]) for corpus in parts}
-        if name not in known:
-            raise UserError(f"no split {name!r} in these data; they have: {', '.join(known)}")
-        return known[name]
+            named |= {part_name(split, corpus): (split, part) for corpus, part in parts.items()}
+        if name not in named:
+            raise UserError(f"no split {name!r} in these data, expected one of {', '.join(named)}")
+        return named[name]
 
     def _damaged(self, name: str, problem: str) -> UserError:
-        """Returns the error about a file."""
+        """Returns the error that a file has a problem, such as "is missing"."""
         return UserError(
             f"{self.directory / name} {problem}: give the --data_dir of the training run, copy "
             f"{self.directory} again, or delete it and run python -m t2t_repro.datagen."
         )
 
 
-def _with_files_in_words(described: Any) -> Any:
-    """Returns JSON values with one text for each file (see `identify`)."""
+def _files_as_text(described: Any) -> Any:
+    """Replaces the description of each file (see `identify`) in JSON values by one text."""
 
-    def in_words(value: dict[str, Any]) -> Any:
+    def file_as_text(value: dict[str, Any]) -> Any:
         text = "{name}, {bytes:,} bytes, {sha256:.6}"
         return text.format(**value) if {*value} == {"name", "bytes", "sha256"} else value
 
-    return json.loads(json.dumps(described), object_hook=in_words)
+    # The decoder of JSON visits all objects, however deep.
+    return json.loads(json.dumps(described), object_hook=file_as_text)
 
 
 class _CorpusPart(NamedTuple):
-    """The part of a split that a corpus of a mixture has.
+    """The sentences of a corpus of a mixture in a split.
 
     Attributes:
-        in_text: its lines.
-        in_store: its sentences in the token store, which lacks those that are too long.
+        in_text: the range of its lines.
+        in_store: its range in the token store, which lacks the sentences that are too long.
     """
 
     in_text: range
     in_store: range
 
 
-def _parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
-    """Returns the parts of a split, which follow one after the other, from cleaning reports."""
+def _corpus_parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
+    """Returns the consecutive parts of a split, by corpus, from its cleaning reports."""
     parts: dict[str, _CorpusPart] = {}
     line = sentence = 0
     for name, report in reports.items():
-        kept, dropped = report["kept"], report.get("over_long_subwords", 0)
-        ends = line + kept + dropped, sentence + kept
-        parts[name] = _CorpusPart(range(line, ends[0]), range(sentence, ends[1]))
-        line, sentence = ends
+        line_end = line + report["kept"] + report.get("over_long_subwords", 0)
+        sentence_end = sentence + report["kept"]
+        parts[name] = _CorpusPart(range(line, line_end), range(sentence, sentence_end))
+        line, sentence = line_end, sentence_end
     return parts
 
 
 def part_name(split: str, corpus: str) -> str:
-    """Returns the name of the part of a split that a corpus has; "" is a single corpus."""
+    """Returns the name of a corpus's part, such as "dev.news"; the split if the corpus is ""."""
     return f"{split}.{corpus}" if corpus else split
 
 
 def _file_sizes(directory: Path) -> dict[str, int]:
-    """Returns the bytes of every file of a directory, by relative path."""
+    """Returns the size in bytes of every file in a directory, by relative path."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     return {path.relative_to(directory).as_posix(): path.stat().st_size for path in paths}
 
 
 def total_report(reports: Reports) -> Counter[str]:
-    """Returns the report on all corpora of a split."""
+    """Adds up the reports on all corpora of a split."""
     return sum(reports.values(), Counter())
 
 
@@ -256,14 +262,14 @@ class CleanText:
         self._paths = tuple(directory / f"{split}.{side}.txt" for side in ("source", "target"))
 
     @contextmanager
-    def _opened(self, mode: str, **how: Any) -> Iterator[tuple[IO, IO]]:
-        """Opens both files."""
+    def _opened(self, mode: str, **kwargs: Any) -> Iterator[tuple[IO, IO]]:
+        """Opens the files of source and target."""
         source_path, target_path = self._paths
-        with source_path.open(mode, **how) as source, target_path.open(mode, **how) as target:
+        with source_path.open(mode, **kwargs) as source, target_path.open(mode, **kwargs) as target:
             yield source, target
 
     def write(self, blocks: Iterable[Sequence[Pair]]) -> None:
-        """Writes all pairs over those of an interrupted run."""
+        """Writes all pairs; replaces files of an interrupted run."""
         with self._opened("w", **_TEXT) as files:
             for pairs in blocks:
                 for side, file in enumerate(files):
@@ -273,10 +279,10 @@ class CleanText:
         """Yields all pairs."""
         with self._opened("r", **_TEXT) as files:
             for source, target in zip(*files, strict=True):
-                yield source[:-1], target[:-1]
+                yield source.removesuffix("\n"), target.removesuffix("\n")
 
     def blocks(self, counts: Mapping[str, int]) -> Iterator[TextBlock]:
-        """Yields all pairs in blocks that are fast to send to processes.
+        """Yields all pairs in blocks of one corpus, as bytes, which are fast to send to processes.
 
         Args:
             counts: number of pairs of each corpus, in the order of the text.

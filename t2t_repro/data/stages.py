@@ -31,11 +31,12 @@ from t2t_repro.files import lock, naming, read_json, sync, write_json
 from t2t_repro.progress import Progress
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair, open_pair
 
+# Numbers of lines, by side and by the first character that changes.
 _Changes = Counter[tuple[str, str]]
 
 
 def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
-    """Prepares the data, or opens them if they are prepared.
+    """Prepares the data unless they are prepared already, and opens them.
 
     Args:
         settings: what to prepare, and how.
@@ -73,6 +74,7 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
         return CleaningReport(prepared.open_data(data_dir).cleaning["train"]).clean_pairs()
     reports: Reports = {}
     blocks = Stages(replace(settings, variants=None), data_dir).clean_text("train", reports)
+    # Reading the blocks also fills the reports.
     pairs = sum(map(len, blocks))
     _check_pairs_left("train", reports)
     return pairs
@@ -99,38 +101,48 @@ class Stages:
         """Makes the missing stages, and moves the result to its place."""
         self._discard_other_data()
         reports = {
-            split: self._stage(f"{split}.text", partial(self._write_text, split))
+            split: self._run_stage(f"{split}.text", partial(self._write_text, split))
             for split in self._corpus.splits
         }
-        pairs = prepared.total_report(reports["train"])
-        self._stage("subwords", partial(self._make_subwords, pairs["kept"] - pairs[WORDS]))
+        counts = prepared.total_report(reports["train"])
+        # Subwords are not learned from variants with random words.
+        self._run_stage("subwords", partial(self._make_subwords, counts["kept"] - counts[WORDS]))
         for split in self._corpus.splits:
             encode = partial(self._encode, split, reports[split])
-            reports[split] = self._stage(f"{split}.tokens", encode)
+            reports[split] = self._run_stage(f"{split}.tokens", encode)
         prepared.write_manifest(self._result, self._settings.identity, reports)
         self._result.rename(self._directory)
         shutil.rmtree(self._partial)
 
     def _discard_other_data(self) -> None:
-        """Deletes stages that were made with other settings, and begins without any."""
+        """Deletes the stages unless they were made with these settings."""
         path, identity = self._partial / "identity.json", self._settings.identity
-        # A process that was killed at its very end has moved the result, but left its marks.
-        if not (path.exists() and read_json(path) == identity and self._result.is_dir()):
-            # First: killed while it deletes, a process would leave stages that count as whole.
-            path.unlink(missing_ok=True)
-            shutil.rmtree(self._partial, ignore_errors=True)
-            self._result.mkdir(parents=True)
-            write_json(path, identity)
+        # Killed at its very end, a process has moved the result, but not deleted the marks.
+        if path.exists() and read_json(path) == identity and self._result.is_dir():
+            return
+        # Deleted first: killed during rmtree, a process must not leave stages that look complete.
+        path.unlink(missing_ok=True)
+        shutil.rmtree(self._partial, ignore_errors=True)
+        self._result.mkdir(parents=True)
+        write_json(path, identity)
 
-    def _stage(self, name: str, make: Callable[[], Reports]) -> Reports:
-        """Runs a stage unless it is complete, and returns its reports."""
+    def _run_stage(self, name: str, make: Callable[[], Reports]) -> Reports:
+        """Runs a stage unless it is complete.
+
+        Args:
+            name: a split and what is made of it, such as "dev.text"; or "subwords".
+            make: runs the stage.
+
+        Returns:
+            the reports that `make` returned, now or in an earlier process.
+        """
         mark = self._partial / f"{name}.json"
         if mark.exists():
             logging.info("data: %s is complete already", name)
         else:
             with naming(self._partial):
                 reports = make()
-                # Before the mark: after a power cut, the files could be shorter than it says.
+                # Before the mark: after a power cut, a marked stage could have incomplete files.
                 sync(self._result, *self._result.rglob("*"))
                 write_json(mark, reports)
         reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
@@ -138,56 +150,58 @@ class Stages:
         return reports
 
     def _write_text(self, split: str) -> Reports:
-        """Cleans a split and writes its text."""
+        """Writes the clean text of a split; returns its reports."""
         reports: Reports = {}
         CleanText(self._result, split).write(self.clean_text(split, reports))
         return reports
 
     def clean_text(self, split: str, reports: Reports) -> Iterator[list[Pair]]:
-        """Yields the text of a split in blocks, with variants and tags, and adds to the reports."""
-        number = 0
+        """Yields the clean pairs of a split in blocks, with variants and tags.
+
+        Args:
+            split: its name.
+            reports: gets a report for each corpus, complete once all blocks are read.
+        """
+        pairs_before = 0
         variants = self._settings.variants if split == "train" else None
         parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
         with Progress(f"data: {split}: cleaning") as progress:
             for part in parts:
-                # Named first, so that the order of a report does not depend on blocks.
+                # Zeros first, so that the order of the counts does not depend on the blocks.
                 reports[part.name] = CleaningReport(dict.fromkeys(ADDED, 0) if variants else {})
-                for pairs, report in self._clean(split, part):
+                for cleaned, report in self._clean(split, part):
                     progress.advance(report.total())
+                    pairs = cleaned
                     if variants:
-                        first, number = number, number + len(pairs)
-                        pairs, added = variants.extend(pairs, first)
+                        pairs, added = variants.extend(cleaned, pairs_before)
+                        pairs_before += len(cleaned)
                         report.update(added)
                     reports[part.name].update(report)
                     yield [part.tagged(pair) for pair in pairs] if part.tag else pairs
 
     def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
-        """Yields the pairs of a corpus in blocks, with a report on each; tags come later."""
+        """Yields the clean pairs of a corpus in blocks, without tags, and a report on each."""
         pairs = read_pairs(part.corpus, split, self._downloads)
+        # Until a block is empty.
         blocks = iter(lambda: list(islice(pairs, prepared.PAIRS_IN_BLOCK)), [])
         if split == "train":
             held_out = held_out_pairs(self._corpus, self._downloads)
             return clean(blocks, self._settings.cleaning, held_out, self._workers)
-        # Held-out pairs are all translated and scored.
+        # All held-out pairs are translated and scored, so none is dropped.
         return ((block, CleaningReport(kept=len(block))) for block in blocks)
 
-    def _make_subwords(self, pairs: int) -> Reports:
-        """Learns the subword models; the stage has no reports.
-
-        Args:
-            pairs: number of training pairs to learn from.
-        """
+    def _make_subwords(self, count: int) -> Reports:
+        """Learns the subword models from `count` training pairs; returns no reports."""
         text = CleanText(self._result, "train")
         variants = self._settings.variants
         for name, (recipe, sides) in self._settings.recipes.files().items():
-            # Variants with random words are left out.
-            learned = variants.without_words(text) if variants else text
-            sentences = (pair[side] for pair in learned for side in sides)
-            recipe.train(sentences, self._result / name, len(sides) * pairs)
+            pairs = variants.without_words(text) if variants else text
+            sentences = (pair[side] for pair in pairs for side in sides)
+            recipe.train(sentences, self._result / name, len(sides) * count)
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:
-        """Writes the token store of a split; returns the reports with over-long pairs in them."""
+        """Writes the token store of a split; returns `reports`, changed for over-long pairs."""
         store = self._result / f"{split}.tokens"
         store.mkdir(exist_ok=True)
         counts = {corpus: report["kept"] for corpus, report in reports.items()}
@@ -204,28 +218,30 @@ class Stages:
                 for name, part in parts.items():
                     files[name].write(part)
                 if too_long:
+                    # The update of a Counter adds.
                     reports[corpus].update(kept=-too_long, over_long_subwords=too_long)
                 progress.advance(pairs)
         complete_token_store(store, encoder.sizes)
         for corpus, report in reports.items():
             logging.info("data: %s: %s", prepared.part_name(split, corpus), report.describe())
         for side in sorted({side for side, _ in changes}):
-            lines = {change: count for (at, change), count in changes.items() if at == side}
-            changed = f"{sum(lines.values()):,} {side} lines"
-            logging.info(f"data: {split}: the subwords change {changed}, e.g. {min(lines)}")
+            changed = {change: count for (at, change), count in changes.items() if at == side}
+            lines = f"{sum(changed.values()):,} {side} lines"
+            logging.info(f"data: {split}: the subwords change {lines}, e.g. {min(changed)}")
         return reports
 
 
 def _check_pairs_left(split: str, reports: Reports) -> None:
-    """Checks that cleaning has left pairs of every corpus.
+    """Checks that every corpus has pairs left after cleaning.
 
     Raises:
-        UserError: a corpus has none left; the message has the main reason.
+        UserError: a corpus has none; the message has the number of pairs dropped for each reason.
     """
     for corpus, report in reports.items():
         if not report["kept"]:
             advice = "check the corpus, loosen Cleaning, or raise prepare.max_length"
-            if max(report, key=report.__getitem__, default="") == "held_out_overlap":
+            main_reason = max(report, key=report.__getitem__, default="")
+            if main_reason == "held_out_overlap":
                 advice = "these pairs are in the dev or test set: take other text for one of them"
             problem = f"the split {prepared.part_name(split, corpus)!r} has no sentence pairs left"
             raise UserError(f"{problem} ({report.describe()}), expected at least one: {advice}.")
@@ -258,25 +274,29 @@ class _BlockEncoder:
         """Encodes a block.
 
         Returns:
-            the block's corpus, bytes for each file of a token store by name, the numbers of pairs
-            in the text and of those among them that are too long, and the `_changes` of both sides.
+            the block's corpus; bytes for each file of a token store, by name; the number of pairs
+            in the text; the number of those that are too long; the `_count_changes` of both sides.
         """
         corpus, *texts = block
-        lines = [text.decode().split("\n")[:-1] for text in texts]
-        sides = self._subwords.encode_blocks(*lines)
+        # Nothing follows the last newline.
+        source_lines, target_lines = (text.decode().split("\n")[:-1] for text in texts)
+        sides = self._subwords.encode_blocks(source_lines, target_lines)
         fits = np.maximum(*(lengths for _, lengths in sides)) <= self.max_length
-        source, target = ((ids[np.repeat(fits, counts)], counts[fits]) for ids, counts in sides)
+        source, target = ((ids[np.repeat(fits, lengths)], lengths[fits]) for ids, lengths in sides)
         parts = token_block(source, target, self.sizes)
-        changes = sum(map(_changes, ("source", "target"), self._subwords, lines), Counter())
+        changes = _count_changes("source", self._subwords.source, source_lines)
+        changes += _count_changes("target", self._subwords.target, target_lines)
         return corpus, parts, len(fits), int(np.count_nonzero(~fits)), changes
 
 
-def _changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
-    """Counts the lines with a character that the subwords write otherwise, by the first of them."""
+def _count_changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
+    """Counts the lines with characters that decoding writes differently, by the first of them."""
     changed = {}
+    # Without white space.
     for character in filter(str.split, set("".join(lines))):
-        written = model.decode(model.encode([character])[0])
-        if normalize("NFC", written) != normalize("NFC", character):
-            changed[character] = f"{character!r} to {written!r}"
-    first = (next(filter(None, map(changed.get, line)), None) for line in lines if changed)
-    return Counter((side, change) for change in first if change)
+        decoded = model.decode(model.encode([character])[0])
+        if normalize("NFC", decoded) != normalize("NFC", character):
+            changed[character] = f"{character!r} to {decoded!r}"
+    # The first such character of each line, or "".
+    characters = (next(filter(changed.__contains__, line), "") for line in lines if changed)
+    return Counter((side, changed[character]) for character in characters if character)

@@ -50,7 +50,7 @@ class VocabSizes(NamedTuple):
 
 
 def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str, bytes]:
-    """Returns the bytes that sentence pairs append to `STORE_FILES`, by name."""
+    """Returns the bytes of sentence pairs for each of `STORE_FILES`, by name."""
     parts = {}
     for side, (tokens, lengths) in zip(_SIDES, (source, target), strict=True):
         parts[f"{side}.tokens"] = tokens.astype(sizes.token_type).tobytes()
@@ -59,7 +59,7 @@ def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str
 
 
 def complete_token_store(directory: Path, sizes: VocabSizes) -> None:
-    """Makes a store of a directory with complete `STORE_FILES`, by writing its summary."""
+    """Writes the summary of a store, once its `STORE_FILES` are complete."""
     summary = {"vocab_size": sizes.target, "source_vocab_size": sizes.source}
     write_json(directory / _SUMMARY, summary)
 
@@ -80,15 +80,15 @@ class _Side(NamedTuple):
     def take(self, indices: NDArray[np.integer]) -> FlatIds:
         """Returns the sentences with these indices."""
         lengths = self.lengths[indices]
-        ends = np.cumsum(lengths, dtype=np.int64)
-        begins = self.ends[indices] - ends
-        return self.tokens[np.repeat(begins, lengths) + np.arange(lengths.sum())], lengths
+        # From the positions of a sentence in the result to those in `tokens`.
+        shifts = self.ends[indices] - np.cumsum(lengths, dtype=np.int64)
+        return self.tokens[np.repeat(shifts, lengths) + np.arange(lengths.sum())], lengths
 
     def padded(self, indices: NDArray[np.integer], width: int | None) -> NDArray[np.int32]:
         """Returns the sentences with these indices [rows] as one padded array [rows, width].
 
-        Index -1 is an empty sentence. If `width` is None, the array is as wide as the longest of
-        the sentences, at least 1.
+        Index -1 is an empty sentence. If `width` is None, it is the length of the longest sentence,
+        at least 1.
         """
         lengths = np.where(indices < 0, 0, self.lengths[indices])
         columns = np.arange(width or lengths.max(initial=1))
@@ -103,9 +103,10 @@ class TokenStore:
     """Random access to the sentence pairs of one split.
 
     Args:
-        directory: completed by `complete_token_store`.
+        directory: of a store that `complete_token_store` completed.
 
     Attributes:
+        directory: as given.
         vocab_sizes: of source and target; every id is below its side's size.
         source_lengths: [sentences] int32, ids of every source sentence, EOS included.
         target_lengths: [sentences] int32, likewise.
@@ -140,12 +141,11 @@ class TokenStore:
         return len(self.source_lengths)
 
     def part(self, sentences: range) -> "TokenStore":
-        """Returns a store of a range of the sentences, without a copy."""
-        wanted = slice(sentences.start, sentences.stop)
+        """Returns a store of a range of the sentence pairs, without a copy of their ids."""
+        span = slice(sentences.start, sentences.stop)
         part = copy.copy(self)
-        part._set_sides(
-            *(_Side(side.tokens, side.lengths[wanted], side.ends[wanted]) for side in self._sides)
-        )
+        sides = (_Side(side.tokens, side.lengths[span], side.ends[span]) for side in self._sides)
+        part._set_sides(*sides)
         return part
 
     def other(self, files: Mapping[str, IO[bytes]]) -> "TokenStore":

@@ -33,7 +33,7 @@ class Aligner:
         layer: the number of the layer whose attention is used, from 1.
 
     Raises:
-        UserError: the decoder has fewer layers.
+        UserError: the decoder has fewer layers than `settings.layer`.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Aligner:
         self._links = tf.function(self.links, input_signature=[ids] * 4, autograph=False)
 
     def align(self, pairs: EncodedPairs) -> list[str]:
-        """Returns the links of each pair; none if source or target has no ids."""
+        """Returns the links of each pair as text; "" if source or target has no ids."""
         sides = [*zip(self._subwords, (pairs.sources, pairs.targets), strict=True)]
 
-        def align(batch: NDArray) -> list[str]:
+        def align_batch(batch: NDArray) -> list[str]:
             """Returns the links of a batch, from the indices of its pairs."""
             ids = [padded([side.ids[n] for n in batch]) for _, side in sides]
             words = [
@@ -63,7 +63,7 @@ class Aligner:
             ]
             return [links.decode() for links in self._links(*ids, *words).numpy()]
 
-        return pairs.compute(align, "")
+        return pairs.compute(align_batch, "")
 
     def links(
         self, source: tf.Tensor, target: tf.Tensor, source_words: tf.Tensor, target_words: tf.Tensor
@@ -71,15 +71,15 @@ class Aligner:
         """Aligns a batch, eagerly or in a graph.
 
         Args:
-            source: [batch, source_length], token ids.
-            target: [batch, target_length], token ids.
+            source: [batch, source_length] int32 ids.
+            target: [batch, target_length] int32 ids.
             source_words: [batch, source_length] int32, the index of each id's word, or `NO_WORD`.
             target_words: [batch, target_length] int32, likewise.
 
         Returns:
             [batch] strings, links in the order of the target's words.
         """
-        # A graph leaves out the later layers of the decoder, which are not needed.
+        # In a graph, the later layers of the decoder are not computed.
         with recorded_by(self._model.decoder.layers[self.layer - 1].memory_attention) as recorded:
             memory = self._model.encode(source, training=False)
             self._model.decode(target, memory, source, training=False)
@@ -96,26 +96,28 @@ def linked_words(
     Args:
         attention: [batch, target_length, source_length] float32.
         source_words: [batch, source_length] int32, see `Aligner.links`.
-        target_words: [batch, target_length] int32.
+        target_words: [batch, target_length] int32, likewise.
 
     Returns:
-        [batch, target words] int32, `NO_WORD` where a row has no such word, or no source word.
+        [batch, target words] int32, the index of the source word. `NO_WORD` where a row has no such
+        target word, or no source words.
     """
-    in_source, in_target = _members(source_words), _members(target_words)
+    in_source, in_target = _membership(source_words), _membership(target_words)
+    # [batch, target words, source words]: attention summed over subwords.
     weights = tf.matmul(in_target, tf.matmul(attention, in_source), transpose_a=True)
     has_source_word = tf.reduce_any(in_source > 0, axis=[1, 2])
     is_word = tf.reduce_any(in_target > 0, axis=1) & has_source_word[:, None]
     return tf.where(is_word, tf.argmax(weights, axis=2, output_type=tf.int32), NO_WORD)
 
 
-def _members(words: tf.Tensor) -> tf.Tensor:
-    """Returns 1 where a subword belongs to a word: [batch, length] → [batch, length, words]."""
+def _membership(words: tf.Tensor) -> tf.Tensor:
+    """Returns 1.0 where a subword belongs to a word: [batch, length] → [batch, length, words]."""
     count = tf.maximum(tf.reduce_max(words), 0) + 1
     return tf.cast(words[:, :, None] == tf.range(count), tf.float32)
 
 
 def pharaoh(links: tf.Tensor) -> tf.Tensor:
-    """Writes links [batch, words], from `linked_words`, as [batch] strings."""
+    """Returns links [batch, words] of `linked_words` as strings [batch], such as "0-0 1-2"."""
     is_link = links != NO_WORD
     rows, words = tf.unstack(tf.where(is_link), axis=1)
     source = tf.strings.as_string(tf.boolean_mask(links, is_link))

@@ -1,7 +1,7 @@
 """Groups sentences into batches of similar length that fit in memory, and decodes them in parallel.
 
-One batch a core, as many batches at a time as there are cores. TensorFlow is imported by the
-functions that ask it: engines without it compute batches too.
+Each core decodes one batch at a time. TensorFlow is imported inside of the functions that need it:
+engines without TensorFlow compute batches too.
 """
 
 import bisect
@@ -45,14 +45,14 @@ class EncodedSentences(NamedTuple):
 
     @classmethod
     def cut(cls, lines: Sequence[str], ids: list[list[int]], longest: int) -> "EncodedSentences":
-        """Cuts off sentences after `longest` ids, EOS among them; `ids` change in place."""
+        """Cuts sentences off to `longest` ids, EOS included; changes `ids` in place."""
         truncated = {index for index, line_ids in enumerate(ids) if len(line_ids) > longest}
         for index in truncated:
             del ids[index][longest - 1 : -1]
         return cls(lines, ids, truncated)
 
     def without_blank(self) -> "EncodedSentences":
-        """Returns these sentences, but no ids of lines that are blank or encoded as EOS alone."""
+        """Returns the sentences with ids [] for lines that are blank or encoded as EOS alone."""
         pairs = zip(self.lines, self.ids, strict=True)
         return self._replace(
             ids=[ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]
@@ -64,10 +64,10 @@ class BatchPlanner:
     """Groups sentences into batches of similar length.
 
     Attributes:
-        tokens_per_batch: source subwords times beam size of a batch at most.
-        workers: batches decoded at the same time at most.
+        tokens_per_batch: the most padded source subwords, times beam size, of a batch.
+        workers: the most batches decoded at the same time.
         beam_size: hypotheses of a sentence.
-        bytes_of: number of source ids -> the most memory that such a sentence takes.
+        bytes_of: number of source ids -> the most bytes that decoding such a sentence takes.
     """
 
     tokens_per_batch: int
@@ -78,9 +78,9 @@ class BatchPlanner:
     def plan(self, lengths: Sequence[int]) -> tuple[list[NDArray], int]:
         """Groups sentences by length.
 
-        Blank ones, of length 0, are left out. The number of batches is a multiple of the workers',
-        and the batches are as even as the lengths allow. A sentence that takes more memory than a
-        worker's share is alone.
+        Blank ones, of length 0, are left out. The number of batches is a multiple of `workers`, and
+        the batches are as even as the lengths allow. A sentence that takes more memory than a
+        worker's share is a batch by itself.
 
         Args:
             lengths: the number of ids of each sentence.
@@ -88,31 +88,39 @@ class BatchPlanner:
         Returns:
             the indices of each batch's sentences, the shortest first; and how many batches fit in
             memory at the same time.
+
+        Raises:
+            UserError: the longest sentence does not fit in memory.
         """
         memory = self._memory_for(max(lengths, default=0))
-        width_of = {length: self._width(length, memory // self.workers) for length in {*lengths}}
-        widths = [width_of[length] for length in lengths]
-        fewest = len(group_by_length(widths, self.tokens_per_batch))
-        wanted = -(-fewest // self.workers) * self.workers
-        budgets = range(max([*widths, 1]), self.tokens_per_batch)
-        even = bisect.bisect_left(
-            budgets, True, key=lambda budget: len(group_by_length(widths, budget)) <= wanted
+        cost_of = {length: self._cost(length, memory // self.workers) for length in {*lengths}}
+        costs = [cost_of[length] for length in lengths]
+        fewest = len(group_by_length(costs, self.tokens_per_batch))
+        most = -(-fewest // self.workers) * self.workers
+        budgets = range(max([*costs, 1]), self.tokens_per_batch)
+        # The smallest budget for which `most` batches suffice makes them the most even.
+        smallest = bisect.bisect_left(
+            budgets, True, key=lambda budget: len(group_by_length(costs, budget)) <= most
         )
-        budget = budgets.start + even if budgets else self.tokens_per_batch
-        batches = group_by_length(widths, budget)
+        budget = budgets.start + smallest if budgets else self.tokens_per_batch
+        batches = group_by_length(costs, budget)
+        # The last sentence of a batch is the longest.
         sizes = (len(batch) * self.bytes_of(lengths[batch[-1]]) for batch in batches)
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
-    def _width(self, length: int, memory: int) -> int:
-        """Returns a sentence's share of `tokens_per_batch` or `memory`; 0 for a blank one."""
-        share = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
-        return max(length * self.beam_size, share) if length else 0
+    def _cost(self, length: int, memory: int) -> int:
+        """Returns a sentence's part of `tokens_per_batch`: its tokens, or its part of `memory`.
+
+        The larger of the two; 0 for a blank sentence.
+        """
+        memory_tokens = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
+        return max(length * self.beam_size, memory_tokens) if length else 0
 
     def _memory_for(self, longest: int) -> int:
-        """Returns the bytes that the batches decoded at the same time may take.
+        """Returns the bytes that all batches decoded at the same time may take together.
 
         Raises:
-            UserError: the longest sentence needs more memory than there is.
+            UserError: a sentence of `longest` ids needs more memory than that.
         """
         needed = self.bytes_of(longest)
         memory, available = _MOST_BYTES, available_memory()
@@ -121,14 +129,14 @@ class BatchPlanner:
             memory = min(max(available // 2, 1), memory)
         if needed > memory:
             problem = f"a sentence of {longest} subwords takes up to {needed / 1e9:.3g} GB"
-            most = f"{memory / 1e9:.3g} GB, half of what is free"
+            most = f"{memory / 1e9:.3g} GB (half of what is free, up to {_MOST_BYTES / 1e9:.3g} GB)"
             smaller = "beam_size (Sampling.samples) of the search or Translator.max_source_length"
             raise UserError(f"{problem}, expected at most {most}: bind a smaller {smaller}.")
         return memory
 
 
 def default_workers() -> int:
-    """Returns how many batches to decode at a time: one on a GPU, else one a core."""
+    """Returns how many batches to decode at the same time: one on a GPU, else one for each core."""
     return 1 if _has_gpu() else usable_cores()
 
 
@@ -175,9 +183,9 @@ class EncodedPairs(NamedTuple):
     """Pairs of sentences, which are computed batch by batch.
 
     Attributes:
-        sources: their sources.
-        targets: their targets.
-        tokens_per_batch: padded ids of a batch at most, on the longer side.
+        sources: the source of each pair.
+        targets: the target of each pair.
+        tokens_per_batch: the most padded ids of a batch, on the longer side.
         workers: batches at a time.
     """
 
@@ -203,7 +211,7 @@ class EncodedPairs(NamedTuple):
 
 
 def one_core_a_batch() -> None:
-    """Lets every TensorFlow operation of this process use one core.
+    """Limits every TensorFlow operation of this process to one core, unless it has a GPU.
 
     Call it before the first operation. Batches that share cores within operations wait for each
     other at each one: two batches of a small model take up to twice as long. One batch alone hardly
@@ -216,7 +224,7 @@ def one_core_a_batch() -> None:
 
 
 def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray[np.int32]:
-    """Pads sentences to ids [batch, length]."""
+    """Returns the ids of sentences as an array [batch, length], with padding after each."""
     ids = np.full((len(sentences), max(map(len, sentences))), padding, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
@@ -226,19 +234,20 @@ def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray
 def available_memory() -> int | None:
     """Returns the free memory in bytes, or None if unknown.
 
-    It is that of the machine or container. Where there is no /proc it is all memory of the machine.
+    The lower of machine's and container's. Without /proc, as on macOS, it is the machine's whole
+    memory.
     """
     limits = []
     with suppress(OSError, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-        group = Path("/sys/fs/cgroup")
-        limit = (group / "memory.max").read_text().strip()
+        cgroup = Path("/sys/fs/cgroup")
+        limit = (cgroup / "memory.max").read_text().strip()
         if limit != "max":
-            lines = (group / "memory.stat").read_text().splitlines()
-            # The kernel's cache of files gives way: active_file and inactive_file.
-            files = sum(int(line.split()[1]) for line in lines if "active_file " in line)
-            limits.append(int(limit) - int((group / "memory.current").read_text()) + files)
+            lines = (cgroup / "memory.stat").read_text().splitlines()
+            # The kernel frees its file cache on demand: the lines active_file and inactive_file.
+            cached = sum(int(line.split()[1]) for line in lines if "active_file " in line)
+            limits.append(int(limit) - int((cgroup / "memory.current").read_text()) + cached)
     if not limits and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)

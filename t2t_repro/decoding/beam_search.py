@@ -64,7 +64,7 @@ def best_extensions(
     Args:
         log_probs: [batch, beam] float32, of the hypotheses.
         logits: [batch, beam, vocab] float32, of the ids that may follow each.
-        k: how many.
+        k: the number of extensions.
         forbidden: ids that extend no hypothesis; the others keep their probability.
         normalized: True if the logits are log-probabilities.
 
@@ -100,7 +100,7 @@ class BeamSteps(StepLoop):
         """Returns a state with one alive hypothesis without ids in every row."""
         beam_size = self.settings.beam_size
         no_ids = tf.fill([batch, beam_size, self.max_steps], PAD_ID)
-        # Otherwise the beam would fill with copies of one hypothesis at step 0.
+        # With more, the beam would fill with copies of the same hypothesis at step 0.
         log_probs = tf.constant([0.0] + [IMPOSSIBLE] * (beam_size - 1))
         return BeamState(
             last_ids=tf.fill([batch, beam_size], PAD_ID),
@@ -118,37 +118,34 @@ class BeamSteps(StepLoop):
         candidates = self._candidates(state, logits)
         if row.prefix:
             forced = prefix_id(row.prefix[0], step)
-            candidates = self._forced(forced, state, logits, candidates)
+            candidates = self._with_forced(forced, state, logits, candidates)
         return self._next_state(state, candidates, step)
 
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
         """Returns which rows are at their limit or cannot gain.
 
         A row cannot gain from another step if no alive hypothesis can still enter the `n_best`
-        finished ones. log P falls but for the gain that a bonus may still bring, and lp only grows.
+        finished ones. log P can rise by the `gain` of a `SoftGrammar` alone, and lp never falls.
         So with this gain, log P(best alive) / lp(limit) is an upper bound of all future scores.
         """
-        # [batch]
-        best = tf.minimum(state.alive_log_probs[:, 0] + self.constraints.gain, 0.0)
-        bound = self._score(best, row.max_target_lengths)
-        is_full = state.finished_scores[:, self.n_best - 1] >= bound
+        # Both [batch].
+        highest_log_p = tf.minimum(state.alive_log_probs[:, 0] + self.constraints.gain, 0.0)
+        bound = self._score(highest_log_p, row.max_target_lengths)
         # Equality is enough: of equal scores, the earlier hypothesis is ranked first.
-        return (step >= row.max_target_lengths) | is_full
+        cannot_gain = state.finished_scores[:, self.n_best - 1] >= bound
+        return (step >= row.max_target_lengths) | cannot_gain
 
     def results(self, state: BeamState) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the finished hypotheses of each row.
+        """Returns the finished hypotheses of each row, or the alive ones if none is finished.
 
-        A row without any has the alive ones. A row with the maximum 0 has one hypothesis without
-        ids, with score 0. Scores of finished rows are log P / penalty; other rows have their most
-        probable ids, with plain log P.
+        The score of a finished hypothesis is log P / lp, that of an alive one is log P. A row with
+        the length limit 0 has one hypothesis without ids, with score 0.
         """
-        alive_ids, alive_scores = _existing(state, state.alive_log_probs)
-        has_finished = _any_finished(state)
-        return (
-            where_row(has_finished, state.finished_ids, alive_ids),
-            where_row(has_finished, state.finished_scores, alive_scores),
-            has_finished,
-        )
+        alive_ids, alive_scores = _alive_hypotheses(state, state.alive_log_probs)
+        has_finished = _has_finished(state)
+        ids = where_row(has_finished, state.finished_ids, alive_ids)
+        scores = where_row(has_finished, state.finished_scores, alive_scores)
+        return ids, scores, has_finished
 
     def _candidates(self, state: BeamState, logits: tf.Tensor) -> Candidates:
         """Finds the best extensions of alive hypotheses by one id.
@@ -160,7 +157,7 @@ class BeamSteps(StepLoop):
         return self._best_candidates(state, logits, count)
 
     def _best_candidates(self, state: BeamState, logits: tf.Tensor, count: int) -> Candidates:
-        """Finds the `count` best extensions."""
+        """Finds the `count` best extensions of alive hypotheses by one id."""
         constraints = self.constraints
         vocab = logits.shape[-1] or tf.shape(logits)[-1]
         # The kernel is for large vocabularies of known size; a shortlist's ids are few.
@@ -170,13 +167,12 @@ class BeamSteps(StepLoop):
         )
         return Candidates(log_probs=log_probs, ids=indices % vocab, parents=indices // vocab)
 
-    def _forced(
+    def _with_forced(
         self, forced: tf.Tensor, state: BeamState, logits: tf.Tensor, candidates: Candidates
     ) -> Candidates:
         """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
 
-        def with_forced() -> Candidates:
-            """Replaces the candidates of the rows with a forced id."""
+        def replace() -> Candidates:
             is_forced = (forced != PAD_ID)[:, None]
             is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
             # During its prefix a row has one hypothesis, the first.
@@ -184,22 +180,22 @@ class BeamSteps(StepLoop):
             if not self.constraints.normalized:
                 log_p = tf.nn.log_softmax(log_p)
             extended = state.alive_log_probs[:, 0] + tf.gather(log_p, forced, batch_dims=1)
-            only = tf.where(is_first, extended[:, None], IMPOSSIBLE)
+            forced_log_probs = tf.where(is_first, extended[:, None], IMPOSSIBLE)
             return Candidates(
-                log_probs=tf.where(is_forced, only, candidates.log_probs),
+                log_probs=tf.where(is_forced, forced_log_probs, candidates.log_probs),
                 ids=tf.where(is_forced, forced[:, None], candidates.ids),
                 parents=tf.where(is_forced, 0, candidates.parents),
             )
 
-        # Most steps come after all prefixes, and need no softmax more.
-        return tf.cond(tf.reduce_any(forced != PAD_ID), with_forced, lambda: candidates)
+        # Most steps come after all prefixes: they save the softmax.
+        return tf.cond(tf.reduce_any(forced != PAD_ID), replace, lambda: candidates)
 
     def _score(self, log_probs: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
         """Computes the scores of hypotheses of `length` ids."""
         return log_probs / self.settings.penalty(length, self.settings.length_penalty)
 
     def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
-        """Takes the best candidates as alive hypotheses, and those that end as finished ones."""
+        """Returns the best candidates without EOS as alive, and the best finished hypotheses."""
         # [batch, candidates]
         ends = candidates.ids == EOS_ID
         # [batch, candidates, max_steps]: the ids of each parent, and the new one at this step.
@@ -207,25 +203,23 @@ class BeamSteps(StepLoop):
         is_here = tf.range(tf.shape(ids_before)[-1]) == step
         ids = tf.where(is_here, candidates.ids[:, :, None], ids_before)
 
+        unfinished_log_probs = tf.where(ends, IMPOSSIBLE, candidates.log_probs)
         # [batch, beam] both: log-probabilities, and indices of candidates.
-        alive_log_probs, alive = tf.math.top_k(
-            tf.where(ends, IMPOSSIBLE, candidates.log_probs), self.settings.beam_size
-        )
+        alive_log_probs, alive = tf.math.top_k(unfinished_log_probs, self.settings.beam_size)
 
         new_scores = self._score(candidates.log_probs, step + 1)
-        # [batch, beam + candidates]; the old ones come first because they win ties.
+        # [batch, beam + candidates]; the old ones come first, so that they win ties.
         scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, IMPOSSIBLE)], axis=1)
         # [batch, beam] both: scores, and indices of old hypotheses and candidates.
         finished_scores, finished = tf.math.top_k(scores, self.settings.beam_size)
+        all_ids = tf.concat([state.finished_ids, ids], axis=1)
 
         return BeamState(
             last_ids=tf.gather(candidates.ids, alive, batch_dims=1),
             parents=tf.gather(candidates.parents, alive, batch_dims=1),
             alive_ids=tf.gather(ids, alive, batch_dims=1),
             alive_log_probs=alive_log_probs,
-            finished_ids=tf.gather(
-                tf.concat([state.finished_ids, ids], axis=1), finished, batch_dims=1
-            ),
+            finished_ids=tf.gather(all_ids, finished, batch_dims=1),
             finished_scores=finished_scores,
         )
 
@@ -234,11 +228,10 @@ class BeamSteps(StepLoop):
 class MarianSteps(BeamSteps):
     """Computes Marian's search.
 
-    It looks for a high score(y) = (log P(y) - word_penalty·n) / lp(n), n = |y|. Each step takes as
-    many of the best extensions as hypotheses are alive; beam_size of the only one at the first
-    step. Those that end in EOS are finished, and the beam shrinks by one for each. The search ends
-    when none is alive, or at the row's limit. Hypotheses that are unfinished then compete with the
-    finished ones.
+    It looks for a high score(y) = (log P(y) - word_penalty·n) / lp(n), n = |y|. The first step
+    keeps the beam_size best extensions; each later step keeps as many as hypotheses are alive.
+    Those that end in EOS are finished, and the beam shrinks by one for each. The search ends when
+    none is alive, or at the row's limit. Unfinished hypotheses then compete with the finished ones.
     """
 
     settings: "MarianSearch"
@@ -250,18 +243,19 @@ class MarianSteps(BeamSteps):
     def results(self, state: BeamState) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the finished hypotheses and the alive ones together, the best first."""
         scores = self._score(state.alive_log_probs, self.max_target_lengths[:, None])
-        alive_ids, alive_scores = _existing(state, scores)
+        alive_ids, alive_scores = _alive_hypotheses(state, scores)
         ids = tf.concat([state.finished_ids, alive_ids], axis=1)
         scores = tf.concat([state.finished_scores, alive_scores], axis=1)
         scores, order = tf.math.top_k(scores, self.settings.beam_size)
-        return tf.gather(ids, order, batch_dims=1), scores, _any_finished(state)
+        return tf.gather(ids, order, batch_dims=1), scores, _has_finished(state)
 
     def _candidates(self, state: BeamState, logits: tf.Tensor) -> Candidates:
-        """Finds as many extensions as hypotheses are not finished."""
+        """Finds beam_size best extensions, less one for each finished hypothesis."""
         candidates = self._best_candidates(state, logits, self.settings.beam_size)
-        # [batch, beam]: finished hypotheses stand first, and each takes the place of a candidate.
-        is_place = state.finished_scores[:, ::-1] == UNFILLED_SCORE
-        log_probs = tf.where(is_place, candidates.log_probs, IMPOSSIBLE)
+        # [batch, beam]. Finished scores are sorted: reversed, the n finished ones mask the n worst
+        # candidates.
+        is_within_beam = state.finished_scores[:, ::-1] == UNFILLED_SCORE
+        log_probs = tf.where(is_within_beam, candidates.log_probs, IMPOSSIBLE)
         return candidates._replace(log_probs=log_probs)
 
     def _score(self, log_probs: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
@@ -269,13 +263,13 @@ class MarianSteps(BeamSteps):
         return super()._score(log_probs - penalty, length)
 
 
-def _any_finished(state: BeamState) -> tf.Tensor:
-    """Returns whether a row has a finished hypothesis, [batch] bool."""
+def _has_finished(state: BeamState) -> tf.Tensor:
+    """Returns which rows have a finished hypothesis, [batch] bool."""
     return state.finished_scores[:, 0] > UNFILLED_SCORE
 
 
-def _existing(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the ids of alive hypotheses, and their scores; PAD and UNFILLED where none is."""
+def _alive_hypotheses(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the ids and `scores` of alive hypotheses; PAD and UNFILLED_SCORE for missing ones."""
     exists = state.alive_log_probs > IMPOSSIBLE  # [batch, beam]
     ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
     return ids, tf.where(exists, scores, UNFILLED_SCORE)

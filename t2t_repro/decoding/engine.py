@@ -37,13 +37,13 @@ class Engine(Protocol):
 
     @property
     def align(self) -> Callable[..., list[str]] | None:
-        """Aligns lines with translations, or is None (see `Translator.align`)."""
+        """Aligns lines with translations (see `Translator.align`); None if `aligns` is False."""
 
     @property
     def score(self) -> Callable[..., list[Any]] | None:
-        """Scores given translations, see `Translator.score`.
+        """Scores given translations (see `Translator.score`).
 
-        None if it takes no texts but sources, so no prefixes either.
+        None if the engine only translates; it then takes no prefixes either.
         """
 
     def translate(
@@ -55,4 +55,4 @@ class Engine(Protocol):
         first: int | None = 1,
         report: Report = None,
     ) -> list[list[Translation]]:
-        """Finds translations, and says which are cut (see `Translator.translate`)."""
+        """Translates lines, and logs which are cut off (see `Translator.translate`)."""

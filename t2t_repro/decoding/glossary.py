@@ -1,9 +1,9 @@
-"""A soft glossary: terms whose sources stand in a sentence should stand in its translation.
+"""A soft glossary: a sentence with the source of a term should have its target in the translation.
 
-A search then wants a high log P(y | x) - bonus · Σ |t|, the sum over the terms t that y lacks, each
-of |t| subwords; one is wanted as often as its source stands in x, but not inside of a longer one's.
-The bonus is given back subword by subword, and taken again if a term breaks off: a search that
-looks one subword ahead finds it.
+A search then looks for a high log P(y | x) - bonus · Σ |t|, the sum over the terms t that y lacks,
+each of |t| subwords. A term is wanted as often as its source occurs in x, but not inside the source
+of a longer term. The bonus is added subword by subword, and subtracted again if a term breaks off:
+a search that looks one subword ahead finds the term.
 """
 
 import csv
@@ -26,17 +26,19 @@ class _State(NamedTuple):
     """The terms of each hypothesis.
 
     Attributes:
-        forms: [batch, beam, terms, forms, length] int32, the ids of target terms, then -1.
-        begun: the shape of `forms`, bool: whether it ends with the first ids of a form.
-        wanted: [batch, beam, terms] int32, how often each term is wanted still.
-        given: [batch, beam] int32, subwords that are given back, but not for a whole term; before
-            the first id, those of all terms.
+        forms: [batch, beam, terms, forms, length] int32, the ids of each way to write the target of
+            a term, then -1.
+        begun: the shape of `forms`, bool: whether the hypothesis ends with the form's ids up to
+            this one.
+        wanted: [batch, beam, terms] int32, how often each term is still missing.
+        pending: [batch, beam] int32, subwords of the longest unfinished term at the end, whose
+            bonus the next step subtracts again. Before the first id, the subwords of all terms.
     """
 
     forms: tf.Tensor
     begun: tf.Tensor
     wanted: tf.Tensor
-    given: tf.Tensor
+    pending: tf.Tensor
 
 
 class Glossary:
@@ -48,23 +50,15 @@ class Glossary:
         bonus: see `settings.glossary`.
 
     Raises:
-        UserError: the file cannot be read, or has something else than terms.
+        UserError: the file cannot be read, or a line is not a term of known words and subwords.
     """
 
     def __init__(self, subwords: SubwordPair, file: str, bonus: float) -> None:
-        names = ["source", "target"]
-        lines = [*read_lines(Path(file))]
-        of_tabs = csv.DictReader(lines, names, delimiter="\t", quoting=csv.QUOTE_NONE)
-        # Weblate exports terms without a translation, too.
-        of_commas = csv.DictReader(lines, strict=True)
-        try:
-            is_csv = {*names} <= {*next(csv.reader(lines[:1]), [])}
-            rows = [row for row in of_commas if row["target"]] if is_csv else [*of_tabs]
-        except csv.Error as error:
-            raise UserError(f"{file}: {error}; expected source and target in CSV.") from error
-        terms = [[(row[name] or "").strip() for name in names] for row in rows] or [["", ""]]
+        # An empty file is refused below, as a file with an empty term.
+        terms = _read_terms(file) or [["", ""]]
         pieces = subwords.source.pieces()
-        codes = 2 * len(subwords.languages[:1])
+        # A multilingual source begins with the codes of two languages.
+        codes = 2 if subwords.languages else 0
         mark = SPACE_MARK if any(SPACE_MARK in piece for piece in pieces) else "_"
         self._texts = ["", "", *(piece.replace(mark, " ") for piece in pieces[UNK_ID:])]
         sources = subwords.source.encode([source for source, _ in terms])
@@ -73,12 +67,13 @@ class Glossary:
             keys = self._words(tf.ragged.constant([ids[codes:] for ids in sources], tf.int32))
         forms: dict[bytes, set[tuple[int, ...]]] = {}
         for key, ids, (source, target) in zip(keys.numpy(), sources, terms, strict=True):
-            # What must not be translated keeps its case at the beginning of a sentence.
-            first = target[:1].upper() if target.islower() and source != target else target[:1]
-            both = subwords.target.encode([target, first + target[1:]])
-            usable = {(*form[:-1],) for form in both if UNK_ID not in form}
+            # A target may begin a sentence; what must not be translated keeps its case there.
+            is_fixed = source == target or not target.islower()
+            capitalized = target if is_fixed else target[:1].upper() + target[1:]
+            both = subwords.target.encode([target, capitalized])
+            usable = {(*form[:-1],) for form in both if UNK_ID not in form}  # Without EOS.
             sizes = [len(key.split()), *map(len, usable)]
-            # The forms in a state are as long as the longest. All unknown words are one subword.
+            # All unknown words are the same subword. The longest form sets the size of a state.
             if UNK_ID in ids or not usable or not 0 < min(sizes) <= max(sizes) <= 20:
                 problem = f"{file}: {source!r}, {target!r}; expected source<TAB>target"
                 raise UserError(f"{problem}, at most 20 words and 20 known subwords.")
@@ -88,7 +83,7 @@ class Glossary:
         self._forms = tf.ragged.constant([*map(list, forms.values())], tf.int32).to_tensor(-1)
 
     def _words(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of ids [batch, length], with single blanks between words: [batch]."""
+        """Returns the texts [batch] of ids [batch, length], with one blank between words."""
         text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=1)
         text = tf.strings.regex_replace(text, _ALONE, r" \0 ")
         return tf.strings.strip(tf.strings.regex_replace(text, r"\s+", " "))
@@ -96,34 +91,36 @@ class Glossary:
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> _State:
         """Finds the terms of each sentence (see `Grammar`)."""
         words = tf.strings.split(self._words(source))
-        places = tf.range(tf.cast(tf.reduce_max(words.row_lengths()), tf.int32))
-        # How often each term is found; where the longest that began up to a word has its end.
-        left, ends = tf.constant(0), tf.zeros_like(places)[None]
+        positions = tf.range(tf.cast(tf.reduce_max(words.row_lengths()), tf.int32))
+        # [batch, terms], how often each occurs; [batch, positions], the last end of the occurrences
+        # that begin at or before each word.
+        wanted, ends = tf.constant(0), tf.zeros_like(positions)[None]
         for size in range(self._longest, 0, -1):
             texts = tf.strings.ngrams(words, size, separator=" ").to_tensor()
             # A term in lower case is found in any case.
             texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])
             hashes = tf.strings.to_hash_bucket_fast(texts, 2**63 - 1)[..., None]
+            # [batch, starts, terms]
             is_term = tf.reduce_any(hashes == self._hashes, 0)
-            starts = places[: tf.shape(is_term)[1]]
-            # One inside of a longer one does not count.
+            starts = positions[: tf.shape(is_term)[1]]
+            # A term inside of a longer one does not count.
             is_term &= (ends[:, : tf.size(starts)] < starts + size)[..., None]
-            left += tf.math.count_nonzero(is_term, 1, dtype=tf.int32)
-            last = tf.where(tf.reduce_any(is_term, 2), starts + size, 0)[:, None]
-            last = tf.reduce_max(tf.where(starts <= places[:, None], last, 0), 2)
-            ends = tf.maximum(ends, last)
-        most = tf.reduce_max(tf.reduce_sum(tf.sign(left), 1))
-        left, rows = tf.math.top_k(left, tf.maximum(most, 1))
-        forms = tf.where(left[..., None, None] > 0, tf.gather(self._forms, rows), -1)
+            wanted += tf.math.count_nonzero(is_term, 1, dtype=tf.int32)
+            new_ends = tf.where(tf.reduce_any(is_term, 2), starts + size, 0)[:, None]
+            new_ends = tf.reduce_max(tf.where(starts <= positions[:, None], new_ends, 0), 2)
+            ends = tf.maximum(ends, new_ends)
+        most_terms = tf.reduce_max(tf.reduce_sum(tf.sign(wanted), 1))
+        wanted, terms = tf.math.top_k(wanted, tf.maximum(most_terms, 1))
+        forms = tf.where(wanted[..., None, None] > 0, tf.gather(self._forms, terms), -1)
         forms = tf.repeat(forms[:, None], beam_size, 1)
-        left = tf.repeat(left[:, None], beam_size, 1)
+        wanted = tf.repeat(wanted[:, None], beam_size, 1)
         longest = tf.reduce_max(tf.math.count_nonzero(forms >= 0, 4, dtype=tf.int32), 3)
-        given = tf.reduce_sum(left * longest, 2)
-        return _State(forms, tf.zeros_like(forms, tf.bool), left, given)
+        pending = tf.reduce_sum(wanted * longest, 2)
+        return _State(forms, tf.zeros_like(forms, tf.bool), wanted, pending)
 
     def gain(self, state: _State) -> tf.Tensor:
-        """Returns the most nats that are given back, from the state before the first id."""
-        return self._bonus * tf.cast(tf.reduce_max(state.given), tf.float32)
+        """Returns the most nats that bonuses can add, from the first state (see `SoftGrammar`)."""
+        return self._bonus * tf.cast(tf.reduce_max(state.pending), tf.float32)
 
     def wanted(self, state: _State) -> tf.Tensor:
         """Returns the ids of all forms (see `SoftGrammar`)."""
@@ -131,34 +128,50 @@ class Glossary:
         return tf.reshape(forms, [tf.shape(forms)[0], -1])
 
     def among(self, state: _State, ids: tf.Tensor) -> _State:
-        """Returns the state with positions instead of ids (see `SoftGrammar`)."""
-        places = places_among(ids, state.forms)
-        return state._replace(forms=tf.where(state.forms < 0, -1, places))
+        """Returns the state with indices in `ids` as its ids (see `SoftGrammar`)."""
+        indices = places_among(ids, state.forms)
+        return state._replace(forms=tf.where(state.forms < 0, -1, indices))
 
     def after(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state after one more id of every hypothesis (see `Grammar`)."""
-        begun, wanted, _, given = (part[:, :, 0] for part in _advance(state, ids[..., None]))
-        return _State(state.forms, begun, wanted, tf.where(ids == PAD_ID, state.given, given))
+        begun, wanted, _, longest = (part[:, :, 0] for part in _advance(state, ids[..., None]))
+        return _State(state.forms, begun, wanted, tf.where(ids == PAD_ID, state.pending, longest))
 
     def rescored(self, log_p: tf.Tensor, state: _State) -> tf.Tensor:
-        """Adds to the log-probabilities of all ids, [batch, beam, vocab]."""
+        """Returns log_p [batch, beam, vocab] with the bonuses of terms (see `SoftGrammar`)."""
         batch, beam, vocab = tf.unstack(tf.shape(log_p))
         ids = tf.maximum(tf.reshape(state.forms, [batch, beam, -1]), PAD_ID)
-        *_, whole, given = (self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids))
-        flat = tf.reshape(log_p - self._bonus * tf.cast(state.given, tf.float32)[..., None], [-1])
-        places = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
-        # The same value twice for an id that comes twice.
-        new = tf.gather(flat, places) + whole + given
-        flat = tf.tensor_scatter_nd_update(flat, places[..., None], new)
+        *_, whole, longest = (self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids))
+        flat = tf.reshape(log_p - self._bonus * tf.cast(state.pending, tf.float32)[..., None], [-1])
+        indices = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
+        # An update, not a sum: an id of several forms gets its bonus once.
+        with_bonus = tf.gather(flat, indices) + whole + longest
+        flat = tf.tensor_scatter_nd_update(flat, indices[..., None], with_bonus)
         return tf.ensure_shape(tf.reshape(flat, [batch, beam, vocab]), log_p.shape)
+
+
+def _read_terms(file: str) -> list[list[str]]:
+    """Reads pairs of source and target from a file of lines "source<TAB>target", or from CSV."""
+    fields = ["source", "target"]
+    lines = [*read_lines(Path(file))]
+    tab_rows = csv.DictReader(lines, fields, delimiter="\t", quoting=csv.QUOTE_NONE)
+    csv_rows = csv.DictReader(lines, strict=True)
+    try:
+        is_csv = {*fields} <= {*next(csv.reader(lines[:1]), [])}
+        # Weblate exports terms without a translation, too.
+        rows = [row for row in csv_rows if row["target"]] if is_csv else [*tab_rows]
+    except csv.Error as error:
+        raise UserError(f"{file}: {error}; expected CSV with source and target.") from error
+    return [[(row[field] or "").strip() for field in fields] for row in rows]
 
 
 def _advance(state: _State, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
     """Extends each hypothesis by each of some ids, [batch, beam, ids].
 
     Returns:
-        begun and wanted of the new states, with an axis of ids after that of the beam; the subwords
-        of terms that are now whole, and of the longest begun, [batch, beam, ids] int32.
+        `begun` and `wanted` of the new states, with an axis of ids after that of the beam; the
+        subwords of terms that are now complete, and those of the longest unfinished term, both
+        [batch, beam, ids] int32.
     """
     forms, wanted = state.forms[:, :, None], state.wanted[:, :, None]
     begun = tf.pad(state.begun[..., :-1], [[0, 0]] * 4 + [[1, 0]], constant_values=True)

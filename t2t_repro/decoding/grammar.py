@@ -17,20 +17,20 @@ from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, SPACE_MARK
 
+# Begins the symbol that closes a constituent, as `parsing.trees` writes it.
 _CLOSE = "/"
-"""Begins the symbol that closes a constituent, as `parsing.trees` writes it."""
 
 
 class GrammaticalModel(NamedTuple):
     """A model whose hypotheses follow a grammar.
 
-    To a search it is a `StepModel` like any other. Its scores are log-probabilities, -inf of what
-    may not come next. The other ids keep the probability that the model gives them, so a score is
-    still log P.
+    To a search it is a `StepModel` like any other. Its scores are log-probabilities, -inf for ids
+    that may not come next. The other ids keep the probability that the model gives them, so a score
+    is still log P. Its cache is the model's cache and the grammar's state.
 
     Attributes:
-        model: scores the next id. Its cache is the first of two here.
-        grammar: says what may or should come next. Its state is the second.
+        model: scores the next id.
+        grammar: restricts the next ids, or changes their scores.
         normalized: as in `DecodingConstraints`.
     """
 
@@ -39,7 +39,7 @@ class GrammaticalModel(NamedTuple):
     normalized: bool = False
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Enlarges the model's cache by `positions` steps."""
+        """Returns the cache with the model's part enlarged by `positions` steps."""
         model_cache, state = cache
         return self.model.make_room(model_cache, positions), state
 
@@ -52,7 +52,7 @@ class GrammaticalModel(NamedTuple):
         log_p = tf.cast(scores, tf.float32)
         if not self.normalized:
             log_p = tf.nn.log_softmax(log_p)
-        # Each hypothesis goes on from its parent's state.
+        # Each hypothesis continues from its parent's state.
         state = tf.nest.map_structure(lambda part: tf.gather(part, parents, batch_dims=1), state)
         state = self.grammar.after(state, ids)
         if isinstance(self.grammar, SoftGrammar):
@@ -64,12 +64,12 @@ class GrammaticalModel(NamedTuple):
 class TreeState(NamedTuple):
     """The trees written so far, [batch, beam] each, some with one dimension more."""
 
-    room: tf.Tensor  # int32: the most ids that may still come, EOS included
+    ids_left: tf.Tensor  # int32: the most ids that may still come, EOS included
     words: tf.Tensor  # int32: the words that have no leaf yet
     classes: tf.Tensor  # [batch, beam, 1 + source_length] int32: the n-th word from the end
     depth: tf.Tensor  # int32: the number of open brackets
     brackets: tf.Tensor  # [batch, beam, most_brackets] int32: the id that closes each, then PAD
-    is_filled: tf.Tensor  # bool: whether the innermost open bracket has something in it
+    is_filled: tf.Tensor  # bool: whether the innermost open bracket has a leaf or a bracket in it
 
 
 class TreeGrammar:
@@ -79,8 +79,8 @@ class TreeGrammar:
     The labels are the symbols of the vocabulary that have such a closing symbol; all other symbols
     are tags, which are leaves. In gin: `Translator.grammar = @TreeGrammar`.
 
-    Only the bracket that was opened last can be closed, and only if there is something in it. The
-    room that is left always suffices for the words without leaves and the open brackets, and EOS.
+    Only the innermost open bracket can be closed, and only if there is something in it. The number
+    of ids left always suffices for the words without leaves, the open brackets and EOS.
 
     Args:
         subwords: subword models of a treebank. A word begins with SentencePiece's mark of a space;
@@ -89,7 +89,7 @@ class TreeGrammar:
         other_tags: see `settings.tree_grammar`.
 
     Raises:
-        UserError: the subwords are not of a treebank, or lack a tag.
+        UserError: the subwords are not of a treebank.
     """
 
     def __init__(self, subwords: SubwordPair, tags: Mapping[str, str], other_tags: str) -> None:
@@ -107,47 +107,47 @@ class TreeGrammar:
         is_tag = [symbol == _CLOSE or symbol[:1] not in ("", _CLOSE) for symbol in symbols]
         self._is_leaf = np.array(is_tag) & (self._closing == PAD_ID)
         self._begins_word = np.array(source.word_marks.marked, np.int32)
-        # [classes, vocab]: which leaves the words of a class may have; class 0 is of other words.
-        rows = [self._leaves(names.split(), ids) for names in (other_tags, *tags)]
-        self._leaves_of = np.stack(rows)
+        # [classes, vocab] bool: the leaves that the words of a class may have. Class 0 is for words
+        # that `tags` does not list.
+        leaves = [self._leaves(names.split(), ids) for names in (other_tags, *tags)]
+        self._leaves_of = np.stack(leaves)
         self._class_of = _class_of(source.pieces(), list(tags.values()))
 
     def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
-        """Returns which ids are leaves with these tags, [vocab]; all leaves if no leaf has one."""
-        known = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
-        return self._is_leaf & known if (self._is_leaf & known).any() else self._is_leaf
+        """Returns the leaves with these tags, [vocab] bool; all leaves if no leaf has one."""
+        has_tag = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
+        return self._is_leaf & has_tag if (self._is_leaf & has_tag).any() else self._is_leaf
 
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> TreeState:
         """Returns the state of hypotheses without ids (see `Grammar`)."""
         begins = tf.gather(self._begins_word, source)
-        words, classes = tf.reduce_sum(begins, axis=1), self._classes(source, begins)
-        room, words, classes = (
-            tf.repeat(values[:, None], beam_size, axis=1)
-            for values in (max_target_lengths, words, classes)
-        )
-        # A bracket and its leaf take three ids.
-        most = tf.reduce_max(max_target_lengths) // 2 + 1
-        brackets = tf.zeros([tf.shape(source)[0], beam_size, most], tf.int32)
+        values = max_target_lengths, tf.reduce_sum(begins, axis=1), self._classes(source, begins)
+        ids_left, words, classes = (tf.repeat(each[:, None], beam_size, axis=1) for each in values)
+        # Each open bracket takes two ids: its label and its closing symbol.
+        most_brackets = tf.reduce_max(max_target_lengths) // 2 + 1
+        brackets = tf.zeros([tf.shape(source)[0], beam_size, most_brackets], tf.int32)
         no_depth, not_filled = tf.zeros_like(words), tf.zeros_like(words, tf.bool)
-        return TreeState(room, words, classes, no_depth, brackets, not_filled)
+        return TreeState(ids_left, words, classes, no_depth, brackets, not_filled)
 
     def _classes(self, source: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-        """Returns the class of each word, counted from the last one, which is 1.
+        """Returns the class of each word; words are counted from the last one, which is 1.
 
-        A word of several pieces is not in the dictionary, so its class is 0.
+        Class 0 is also that of words of several pieces, and of numbers without a word.
 
         Args:
-            source: [batch, source_length].
+            source: [batch, source_length] int32.
             begins: the same shape; 1 where a word begins, else 0.
 
         Returns:
-            [batch, 1 + source_length] int32.
+            [batch, 1 + source_length] int32, by the number of the word.
         """
-        word = 1 + tf.reduce_sum(begins, axis=1, keepdims=True) - tf.cumsum(begins, axis=1)
+        # [batch, source_length]: the number of each piece's word.
+        word_of = 1 + tf.reduce_sum(begins, axis=1, keepdims=True) - tf.cumsum(begins, axis=1)
         numbers = tf.range(1 + tf.shape(source)[1])
-        is_of = (word[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
-        pieces = tf.math.count_nonzero(is_of, axis=2, dtype=tf.int32)
-        piece_classes = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
+        # [batch, numbers, source_length]; PAD and EOS belong to no word.
+        is_piece_of = (word_of[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
+        pieces = tf.math.count_nonzero(is_piece_of, axis=2, dtype=tf.int32)
+        piece_classes = tf.where(is_piece_of, tf.gather(self._class_of, source)[:, None], 0)
         return tf.where(pieces == 1, tf.reduce_sum(piece_classes, axis=2), 0)
 
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
@@ -155,27 +155,27 @@ class TreeGrammar:
         closer, closes = tf.gather(self._closing, ids), tf.gather(self._closes, ids)
         opens, is_leaf = closer != PAD_ID, tf.gather(self._is_leaf, ids)
         index = state.depth - tf.cast(closes, tf.int32)  # Of the bracket that opens or closes.
-        is_here = tf.range(tf.shape(state.brackets)[-1]) == index[..., None]
-        changed = is_here & (opens | closes)[..., None]
+        is_at_index = tf.range(tf.shape(state.brackets)[-1]) == index[..., None]
+        is_changed = is_at_index & (opens | closes)[..., None]
         return TreeState(
-            room=state.room - tf.cast(ids != PAD_ID, tf.int32),
+            ids_left=state.ids_left - tf.cast(ids != PAD_ID, tf.int32),
             words=state.words - tf.cast(is_leaf, tf.int32),
             classes=state.classes,
             depth=index + tf.cast(opens, tf.int32),
-            # A closing symbol has PAD as its closer.
-            brackets=tf.where(changed, closer[..., None], state.brackets),
+            # The closer of a closing symbol is PAD, which removes the bracket.
+            brackets=tf.where(is_changed, closer[..., None], state.brackets),
             is_filled=(state.is_filled | is_leaf | closes) & ~opens,
         )
 
     def allowed(self, state: TreeState) -> tf.Tensor:
         """Returns which ids may come next (see `Grammar`)."""
-        is_last = tf.range(tf.shape(state.brackets)[-1]) == state.depth[..., None] - 1
-        innermost = tf.reduce_sum(tf.where(is_last, state.brackets, 0), axis=-1)
-        closer = tf.where(state.is_filled, innermost, PAD_ID)
+        is_innermost = tf.range(tf.shape(state.brackets)[-1]) == state.depth[..., None] - 1
+        innermost_closer = tf.reduce_sum(tf.where(is_innermost, state.brackets, 0), axis=-1)
+        closer = tf.where(state.is_filled, innermost_closer, PAD_ID)
         has_words = state.words > 0
-        # The bracket, what closes it, and EOS.
-        may_open = has_words & (state.words + state.depth + 3 <= state.room)
-        # One id at most ends something: EOS the tree, or the closing symbol a bracket.
+        # 3: the new bracket's label and closing symbol, and EOS.
+        may_open = has_words & (state.words + state.depth + 3 <= state.ids_left)
+        # At most one id ends something: EOS the tree, or a closing symbol the innermost bracket.
         end = tf.where(~has_words & (state.depth == 0), EOS_ID, closer)[..., None]
         next_class = tf.gather(state.classes, tf.maximum(state.words, 0), batch_dims=2)
         return (
@@ -186,11 +186,11 @@ class TreeGrammar:
 
 
 def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
-    """Returns the class of the word that each piece alone makes, [vocab] int32.
+    """Returns the class of each piece as a word by itself, [vocab] int32; 0 for all others.
 
     Args:
         pieces: the pieces of the source's vocabulary.
-        classes: the words of each class from 1 on, with blanks between them; 0 is for others.
+        classes: the words of each class, from class 1 on, separated by blanks.
     """
     class_of = {
         SPACE_MARK + word: number
@@ -201,7 +201,8 @@ def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
 
 
 def _symbol(piece: str) -> str:
-    """Returns the symbol of a subword, or "" if it has none."""
+    """Returns the symbol that a piece is, without the mark of a space; "" if it is not a symbol."""
     symbol = piece.removeprefix(SPACE_MARK)
-    is_whole = piece != symbol and not {*symbol} & {*"()\r\n", SPACE_MARK}
-    return symbol if is_whole else ""
+    # Round brackets and line breaks belong to the file format of treebanks.
+    is_symbol = piece != symbol and not {*symbol} & {*"()\r\n", SPACE_MARK}
+    return symbol if is_symbol else ""

@@ -67,7 +67,7 @@ _HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z\d(]|\(\)|
 
 
 def masked(text: str, filler: str = "X") -> str:
-    """Replaces each character of kept parts by `filler`."""
+    """Returns a text with `filler` in the place of each character of kept parts."""
     return KEPT.sub(lambda part: filler * len(part[0]), text) if _HINT.search(text) else text
 
 

@@ -2,12 +2,13 @@
 
 config.json:
 
-    version              of the directory's form, 2
+    version              version of this format, 2
     max_source_length    the most ids of a source, EOS included
-    trained_length       of a source that is translated well, at most
-    beam_size            translations of a source
-    codes                ids of a source that become the first of its target, and are no text
-    forbidden_ids        of translations
+    trained_length       the most ids of a source that is translated well
+    beam_size            the most translations of a source
+    codes                the number of ids of a source that become the first of its target: codes of
+                         languages, not text
+    forbidden_ids        ids that translations must not contain
     vocab_size           the number of target ids
     target_languages     the tags that may stand in front of a source, by the codes in them
 """
@@ -39,7 +40,7 @@ MODEL, CONFIG, SHORTLIST, VERSION = "model.tflite", "config.json", "shortlist.np
 class LiteRTTranslator:
     """An `Engine` that reads a LiteRT file.
 
-    It translates some lines of similar length together on every core.
+    It translates batches of lines of similar length in parallel, one on every core.
 
     Args:
         directory: an export of `export --format=litert`.
@@ -67,33 +68,33 @@ class LiteRTTranslator:
                 raise ValueError(f"its version is {config.get('version')}, not {VERSION}")
             self.beam_size, self.trained_length = config["beam_size"], config["trained_length"]
             self._longest, self._codes = config["max_source_length"], config["codes"]
-            # All share these bytes; each would map the file for itself.
+            # All interpreters share these bytes; given a path, each would map the file again.
             model = self.path.read_bytes()
             cores = usable_cores()
-            loaded = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
-            runners = [interpreter.get_signature_runner() for interpreter in loaded]
+            interpreters = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
+            runners = [interpreter.get_signature_runner() for interpreter in interpreters]
             self.subwords = open_pair(directory)
             self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
             inputs = runners[0].get_input_details()
-            lists = directory / SHORTLIST
-            self._shortlist = ShortlistFile.read(lists) if "among" in inputs else None
+            path = directory / SHORTLIST
+            self._shortlist = ShortlistFile.read(path) if "among" in inputs else None
             never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
             self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-            # Some 16 hypotheses together: more take longer each.
-            rows = inputs["source_ids"]["shape_signature"][0]
-            self._tokens = 1 if rows == 1 else 256 // self.beam_size
+            # A file takes one line at a time, or batches. Larger batches than these are slower.
+            batch_size = inputs["source_ids"]["shape_signature"][0]
+            self._tokens_per_batch = 1 if batch_size == 1 else 256 // self.beam_size
             self._idle: LifoQueue[Any] = LifoQueue()
             for runner in runners:
+                # The search takes the runner that came last. Its first call prepares the weights.
                 self._idle.put(runner)
-                # The first call prepares the weights.
-                shortest = [*[UNK_ID] * self._codes, EOS_ID]
-                next(self._search(1, EncodedSentences([""], [shortest], set()), [0]))
+                source = [*[UNK_ID] * self._codes, EOS_ID]
+                next(self._search(1, EncodedSentences([""], [source], set()), [0]))
         except BUGS:
             raise
         except Exception as error:
-            # What libraries raise for damaged files is of any kind.
-            received = f"{directory} is not usable ({reason_of(error)})"
-            raise UserError(f"{received}: export the model again.") from error
+            # The libraries raise exceptions of any class for damaged files.
+            problem = f"{directory} is not usable ({reason_of(error)})"
+            raise UserError(f"{problem}: export the model again.") from error
 
     def translate(
         self,
@@ -107,11 +108,13 @@ class LiteRTTranslator:
         """Translates lines; see `Translator.translate`. Prefixes are refused.
 
         Raises:
-            UserError: there are prefixes, or `n_best` is above the beam of the exported model.
+            UserError: there are prefixes, or n_best is not in 1 ... beam_size.
         """
-        if prefixes or not 1 <= n_best <= self.beam_size:
+        if prefixes:
+            raise UserError("a LiteRT model takes no prefixes: translate with the model directory.")
+        if not 1 <= n_best <= self.beam_size:
             problem = f"n_best is {n_best}, expected 1 ... {self.beam_size}"
-            raise UserError(f"{problem}, the beam of the exported model, and no prefixes.")
+            raise UserError(f"{problem}, the beam size of the exported model: ask for fewer.")
         lines = texts("source texts", lines)
         self.tags.warn(lines, first)
         encoded = self.subwords.source.encode([line.strip() for line in lines])
@@ -119,7 +122,8 @@ class LiteRTTranslator:
         sources = EncodedSentences.cut(lines, encoded, self._longest).without_blank()
         lengths = [*map(len, sources.ids)]
         cores = usable_cores()
-        batches = group_by_length(lengths, min(self._tokens, -(-sum(lengths) // cores)))
+        # Smaller batches for few lines, so that every core has some.
+        batches = group_by_length(lengths, min(self._tokens_per_batch, -(-sum(lengths) // cores)))
         blank = [[Translation("", 0.0)] for _ in lines]
         search = partial(self._search, n_best, sources)
         results = compute_batches(search, batches, cores, blank, report)
@@ -130,19 +134,21 @@ class LiteRTTranslator:
     def _search(
         self, n_best: int, sources: EncodedSentences, batch: Collection[int]
     ) -> Iterator[list[Translation]]:
-        """Translates some sentences together, from their indices."""
+        """Yields the translations of each sentence of a batch, from their indices."""
         source_ids = padded([sources.ids[index] for index in batch])
-        given = {"source_ids": source_ids, "n_best": np.array(n_best, np.int32)}
+        inputs = {"source_ids": source_ids, "n_best": np.array(n_best, np.int32)}
         if self._shortlist:
-            given["among"] = self._shortlist.of_sentence(source_ids[0], self._never)
-        run = self._idle.get()
+            # A file with a shortlist takes one line at a time.
+            inputs["among"] = self._shortlist.of_sentence(source_ids[0], self._never)
+        runner = self._idle.get()
         try:
-            outputs = run(**given)
+            outputs = runner(**inputs)
         finally:
-            self._idle.put(run)
-        shape = len(batch), self.beam_size, -1
-        ids, scores = (outputs[name].reshape(shape) for name in ("ids", "scores"))
-        of_lines = ids[:, :n_best, self._codes :], scores[:, :n_best, 0]
-        for index, its_ids, its_scores in zip(batch, *of_lines, strict=True):
-            translations = decoded(its_ids, its_scores, self.subwords.target.decode)
+            self._idle.put(runner)
+        # A file for one line at a time returns arrays without the axis of the batch.
+        all_ids = outputs["ids"].reshape(len(batch), self.beam_size, -1)
+        all_scores = outputs["scores"].reshape(len(batch), self.beam_size)
+        for index, ids, scores in zip(batch, all_ids, all_scores, strict=True):
+            hypotheses = ids[:n_best, self._codes :], scores[:n_best]
+            translations = decoded(*hypotheses, self.subwords.target.decode)
             yield [one._replace(truncated=index in sources.truncated) for one in translations]

@@ -1,4 +1,4 @@
-"""Loads a translator from a model directory: data in, a Translator out."""
+"""Loads a translator, and its settings, from a model directory."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,18 +24,18 @@ def load_translator(
     ensemble: Sequence[str | Path | tuple[str | Path, str | None]] = (),
     imports: Sequence[str] = (),
 ) -> "Translator":
-    """Loads a trained model, with its own settings, for translation.
+    """Loads a translator from a model directory, with the model's own settings.
 
-    Nothing in the directory is executed: its config.gin is read as data. gin's bindings are then
-    those for decoding, for the whole process.
+    Nothing in the directory is executed: its config.gin is read as data. The bindings of gin are
+    replaced by these settings, for the whole process.
 
     Args:
         model_dir: directory of the training run.
         params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
         checkpoint: see `ModelDirectory.checkpoint`.
         precision: see `ModelDirectory.new_model`.
-        ensemble: model directories of others that translate with it, or pairs of a directory and
-            its checkpoint.
+        ensemble: model directories of other models that translate with it, or pairs of a directory
+            and its checkpoint.
         imports: modules of your own that the model or its settings need; they are imported.
 
     Raises:
@@ -45,7 +45,7 @@ def load_translator(
     directory = ModelDirectory(model_dir)
     settings = read_settings(directory, params, imports)
     pairs = (member if isinstance(member, tuple) else (member, None) for member in ensemble)
-    others = ((ModelDirectory(path), name) for path, name in pairs)
+    others = ((ModelDirectory(path), its_checkpoint) for path, its_checkpoint in pairs)
     return load([(directory, checkpoint), *others], settings, precision)
 
 
@@ -55,7 +55,7 @@ def read_settings(
     imports: Sequence[str] = (),
     others: Sequence[Callable[..., Any]] = (),
 ) -> TranslatorSettings:
-    """Reads the decoding settings of a model directory, and further bindings.
+    """Binds and returns the decoding settings of a model directory, with `params` on top.
 
     Does not import TensorFlow, unless `imports` do.
 
@@ -63,7 +63,8 @@ def read_settings(
         directory: directory of the training run.
         params: bindings on top of its configuration.
         imports: modules of your own whose configurables it may name; they are imported.
-        others: further configurables that it may name, such as metrics; the caller calls the first.
+        others: further configurables that it may name, such as metrics. The caller calls the first,
+            so that `params` may bind it.
 
     Raises:
         UserError: the configuration, or a binding, cannot be used.
@@ -72,8 +73,9 @@ def read_settings(
     replaced = bindings_in("\n".join(params), "--gin_param")
     known = (*CONFIGURABLES, *others)
     defaults = trained_bindings(directory.config_gin, known, replaced, imports)
-    in_effect = directory.operative_config_gin
-    longest = bindings_in(read_gin(in_effect) if in_effect.is_file() else "").get(_LONGEST)
+    # Also has the default that training used where config.gin binds none.
+    operative = directory.operative_config_gin
+    longest = bindings_in(read_gin(operative) if operative.is_file() else "").get(_LONGEST)
     if isinstance(longest, int):
         defaults.insert(0, f"Translator.trained_length = {longest}")
     configure(None, params, [TranslatorSettings, Sampling, *others[:1]], defaults)
@@ -85,7 +87,7 @@ def load(
     settings: TranslatorSettings,
     precision: str | None = None,
 ) -> "Translator":
-    """Loads the models of a translator.
+    """Loads a translator with one or several models.
 
     Args:
         members: model directory and checkpoint of each model; see `ModelDirectory.checkpoint`.
@@ -103,7 +105,7 @@ def load(
     for directory, _ in others:
         if directory.subwords().contents() != subwords.contents():
             problem = f"{directory.path} has other subwords than {first.path}"
-            raise UserError(f"{problem}, expected models trained on the same prepared data.")
+            raise UserError(f"{problem}: choose models trained on the same prepared data.")
     models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
     path = first.shortlist_npz
     shortlist = ShortlistFile.read(path) if path.exists() else None

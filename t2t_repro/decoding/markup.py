@@ -1,7 +1,8 @@
 """Markup inside a sentence: the words are translated without it, and it follows their alignment.
 
-An element goes around the words of the translation that align with its own; an empty one goes
-before the word that aligns with the next. So do tags in Firefox, but here an element stays one.
+An element is put around the words of the translation that align with its own words. An empty
+element is put before the word that aligns with the word after it. Firefox does the same, but may
+split an element into several.
 """
 
 import re
@@ -12,15 +13,15 @@ from t2t_repro.decoding.repetition import SIGN
 from t2t_repro.decoding.search import Translation
 
 Align = Callable[[Sequence[str], Sequence[str]], Iterable[dict[int, int]]]
-"""Returns of texts and their translations, for words of a translation, the source word that each
-aligns with. White space splits words."""
+"""(texts, translations) -> for each pair, index of a translation's word -> index of the text's word
+that it aligns with. White space separates words."""
 
-# With its name, and the blanks before and after it.
+# Group 1 is the tag's name; 2 and 3 are the white space before and after it.
 _TAG = re.compile(rf"(?ia)(?=</?([\w.:-]+))(?:(?<=(\s)))?{TAG}(?=(\s?))")
 EMPTY = re.compile("(?i)area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
 _WORD = re.compile(r"\S+")
 
-# Elements of a sentence, and words of one: time grows with the square of these.
+# Limits the elements of a sentence, and the aligned words of one: time grows with their square.
 _MOST = 100
 
 
@@ -32,7 +33,7 @@ def translate_marked(
     Args:
         texts: sentences with markup.
         translate: returns a translation of each text.
-        align: if there is none, they are translated with their markup.
+        align: aligns texts with translations; if None, texts are translated with their markup.
 
     Returns:
         a translation of each; one without text if its markup cannot be placed.
@@ -41,115 +42,129 @@ def translate_marked(
     results = [*translate([plain for plain, _ in lifted])]
     marked = [n for n, (_, cuts) in enumerate(lifted) if cuts and not results[n].truncated]
     sources, targets = [lifted[n][0] for n in marked], [results[n].text for n in marked]
-    for n, links in zip(marked, align(sources, targets) if align and marked else (), strict=True):
+    all_links = align(sources, targets) if align and marked else ()
+    for n, links in zip(marked, all_links, strict=True):
         results[n] = results[n]._replace(text=lower(texts[n], results[n].text, links))
     for n, text in enumerate(texts):
         tags, others = ([tag[0] for tag in _TAG.finditer(one)] for one in (text, results[n].text))
-        # In another order they may be ill-formed.
+        # Tags that were translated with the text may be ill-formed if they changed.
         if tags and tags != others and not lifted[n][1]:
             results[n] = results[n]._replace(text="")
     return results
 
 
 def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
-    """Returns the elements of a text.
+    """Returns the elements of a text, in the order of their first tags.
 
-    Each has the number of the element around it, or -1, and its two tags. An empty tag is there
-    twice. Returns none of an ill-formed text, or of one with too many.
+    Each has the index of the element around it, or -1, its opening and its closing tag. An empty
+    element has its only tag twice. A text that is ill-formed or has too many elements has none.
     """
-    pairs, unclosed = list[tuple[int, re.Match[str], re.Match[str]]](), [-1]
+    found: list[tuple[int, re.Match[str], re.Match[str]]] = []
+    unclosed = [-1]
     for tag in _TAG.finditer(text):
-        if tag[0][1] == "/":
-            number = unclosed.pop()
-            if number < 0 or pairs[number][1][1] != tag[1]:
+        if tag[0].startswith("</"):
+            index = unclosed.pop()
+            # No element is open, or the innermost one has another name.
+            if index < 0 or found[index][1][1] != tag[1]:
                 return []
-            pairs[number] = (*pairs[number][:2], tag)
+            found[index] = (*found[index][:2], tag)
         else:
-            pairs.append((unclosed[-1], tag, tag))
-            # HTML's own has attributes.
+            found.append((unclosed[-1], tag, tag))
+            # HTML's empty <link> has attributes; without them it is an element of another format.
             if not tag[0].endswith("/>") and (tag[0] == "<link>" or not EMPTY.fullmatch(tag[1])):
-                unclosed.append(len(pairs) - 1)
-    return pairs if len(unclosed) == 1 and len(pairs) < _MOST else []
+                unclosed.append(len(found) - 1)
+    return found if len(unclosed) == 1 and len(found) < _MOST else []
 
 
 def lift(text: str) -> tuple[str, dict[int, int]]:
-    """Takes the markup out of a text.
-
-    Ill-formed markup, and markup that cuts a word, stays.
+    """Takes the markup out of a text, unless it is ill-formed or cuts a word.
 
     Returns:
-        the text without markup; and by each tag's place in `text`, its place there.
+        the text without markup; and the position in it for each tag, by the tag's position in
+        `text`. If the markup stays: `text`, and no positions.
     """
+    # NUL marks the places of tags.
     bare = _TAG.sub("\0", text)
-    # The parts that tags cut each word into, but those of punctuation alone.
-    split_words = (filter(WORDS.search, word.split("\0")) for word in bare.split())
-    if "\0" in text or not elements(text) or any(len([*parts]) > 1 for parts in split_words):
+    # The parts into which tags cut each word, except punctuation.
+    word_parts = (filter(WORDS.search, word.split("\0")) for word in bare.split())
+    if "\0" in text or not elements(text) or any(len([*parts]) > 1 for parts in word_parts):
         return text, {}
     plain, *pieces = bare.split("\0")
     cuts: dict[int, int] = {}
     for piece, tag in zip(pieces, _TAG.finditer(text), strict=True):
         cuts[tag.start()] = len(plain)
-        # No blank at the beginning, and none after a blank.
+        # No white space at the beginning, and none after white space.
         plain += piece if plain[-1:].strip() else piece.lstrip()
     return plain, cuts
 
 
 def _best_run(own: Sequence[int]) -> tuple[int, int]:
-    """Returns the first and last word of a run with most words of `own` and fewest others.
+    """Returns the first and last word of the run with the most words of `own`, less other words.
 
-    Among equal ones the longest, and of these the first.
+    Of equal runs it is the longest, and of these the first.
 
     Args:
-        own: the numbers of words, ascending.
+        own: indices of words, ascending.
     """
+    # Words a to b, where a is own[i] and b is own[j].
     runs = ((i, a, j, b) for i, a in enumerate(own) for j, b in enumerate(own[i:], i))
-    *_, first, last = max((2 * (j - i) - b + a, b - a, -a, a, b) for i, a, j, b in runs)
+    # j - i + 1 words of `own`, less the others, are 2·(j - i) - (b - a) + 1.
+    *_, first, last = max((2 * (j - i) - (b - a), b - a, -a, a, b) for i, a, j, b in runs)
     return first, last
 
 
 def lower(text: str, target: str, links: dict[int, int]) -> str:
-    """Puts the markup of a text into the translation of the rest.
+    """Puts the markup of a text into the translation of the text without it.
 
     Args:
-        text: a text with its markup.
+        text: a text with markup that `lift` takes out.
         target: the translation of the text without markup.
-        links: alignment of the two; "" is returned if no word of `target` aligns with those of an
-            element.
+        links: index of a word of `target` -> index of the source word that it aligns with.
+
+    Returns:
+        `target` with the markup; "" if there is an element that it cannot be put around, e.g. as no
+        word aligns with the element's words.
     """
     plain, cuts = lift(text)
-    source, words = ([one.span() for one in _WORD.finditer(side)] for side in (plain, target))
-    spans_of = dict(enumerate(source))
-    aligned = [spans_of.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
+    source, words = ([word.span() for word in _WORD.finditer(side)] for side in (plain, target))
+    span_of = dict(enumerate(source))
+    # By word of `target`, the span of the source word that it aligns with.
+    aligned = [span_of.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
     shown = masked(target)
+    # The innermost element of each word of `target`, and the span of each element; -1: no element.
     owners, spans = [-1] * len(words), {-1: (0, len(target))}
-    # Place, order among those at this place, text.
+    # Position, order among those at this position, text.
     tags: list[tuple[int, tuple[int, int], str]] = []
     for number, (parent, opening, closing) in enumerate(elements(text)):
         start, end = cuts[opening.start()], cuts[closing.start()]
         if not plain[start:end].strip():
+            # An empty element: before the word of `target` that aligns with the next source word.
             later = [(low, n) for n, (low, _) in enumerate(aligned) if low >= start]
-            place = words[min(later)[1]][0] if later else len(target.rstrip(" .!?:"))
-            # Codes that end something are empty, too: they touch the word before.
-            is_end = later and closing[3] and plain[start - 1 : start].strip() and place
-            place = len(target[:place].rstrip()) if is_end else place
+            position = words[min(later)[1]][0] if later else len(target.rstrip(" .!?:"))
+            # One that touches only the word before it may end something: it stays there.
+            is_end = later and closing[3] and plain[start - 1 : start].strip() and position
+            position = len(target[:position].rstrip()) if is_end else position
             for tag in {opening, closing}:
-                both = tag[0] + ("" if is_end else tag[3]) if later else (tag[2] or "") + tag[0]
-                tags.append((place, (1, tag.start()), both))
+                # With the white space that `lift` took out.
+                after = "" if is_end else tag[3]
+                with_blank = tag[0] + after if later else (tag[2] or "") + tag[0]
+                tags.append((position, (1, tag.start()), with_blank))
             continue
         own = [n for n, (low, high) in enumerate(aligned) if low < end and high > start]
         if not 0 < len(own) < _MOST or re.search(SIGN, target):
             return ""
         first, last = _best_run(own)
-        # Punctuation at its ends belongs to it as in the source.
-        inside, around = masked(plain)[start:end].strip(), (words[first][0], words[last][1])
-        core = match.span() if (match := WORDS.search(shown, *around)) else around
-        low = max(spans[parent][0], (core if WORDS.match(inside) else around)[0])
-        high = min(spans[parent][1], (core if WORDS.match(inside[-1]) else around)[1])
+        # Punctuation at the ends is inside of the element where the source has it inside.
+        content, run = masked(plain)[start:end].strip(), (words[first][0], words[last][1])
+        core = match.span() if (match := WORDS.search(shown, *run)) else run
+        low = max(spans[parent][0], (core if WORDS.match(content) else run)[0])
+        high = min(spans[parent][1], (core if WORDS.match(content[-1]) else run)[1])
         if low >= high or {*owners[first : last + 1]} != {parent}:
             return ""
         spans[number], owners[first : last + 1] = (low, high), [number] * (last + 1 - first)
+        # At the same position: closing tags first, inner ones before outer ones.
         tags += [(low, (1, opening.start()), opening[0]), (high, (0, -number), closing[0])]
     marked, done = "", 0
-    for place, _, tag_text in sorted(tags):
-        marked, done = marked + target[done:place] + tag_text, place
+    for position, _, tag_text in sorted(tags):
+        marked, done = marked + target[done:position] + tag_text, position
     return marked + target[done:]

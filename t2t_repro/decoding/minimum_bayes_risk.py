@@ -21,20 +21,20 @@ Utility = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 
 @configurable(denylist=["hypotheses", "references"])
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Computes chrF of each hypothesis and its reference, in percent."""
+    """Computes the chrF of each hypothesis against its reference, in percent."""
     from sacrebleu.metrics import CHRF
 
-    # Each reference is cut into n-grams once, however many hypotheses it is compared with.
+    # One metric for each reference: it extracts the reference's n-grams once.
     metrics = {reference: CHRF(references=[[reference]]) for reference in set(references)}
     return _scores(metrics, hypotheses, references)
 
 
 @configurable(denylist=["hypotheses", "references"])
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Computes BLEU of each hypothesis and its reference, in percent.
+    """Computes the BLEU of each hypothesis against its reference, in percent.
 
-    Smoothed, and without the n-gram orders that are too long for the sentence, as is usual. The
-    tokenizer suits the script of the references.
+    It is smoothed, and leaves out n-gram orders longer than the sentence (`effective_order`). The
+    tokenizer is chosen by the script of the references (see `bleu_tokenizer`).
     """
     from sacrebleu.metrics import BLEU
 
@@ -49,7 +49,7 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[
 def _scores(
     metrics: Mapping[str, Any], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[float]:
-    """Scores each hypothesis by the metric of its reference."""
+    """Scores each hypothesis by the sacreBLEU metric that `metrics` has for its reference."""
     pairs = zip(hypotheses, references, strict=True)
     return [metrics[reference].corpus_score([text], None).score for text, reference in pairs]
 
@@ -71,22 +71,23 @@ class MinimumBayesRisk:
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
         """Orders the different hypotheses of a sentence by expected utility.
 
-        It becomes their score.
+        The expected utility becomes their score.
 
         Args:
-            hypotheses: N of them. A single one is compared with itself.
+            hypotheses: at least one. A single one is compared with itself.
 
         Returns:
-            the different ones, the best first; of equal ones the one that came first.
+            one hypothesis for each text, the first with this text; the best first.
         """
-        first = {translation.text: translation for translation in reversed(hypotheses)}
-        drawn = Counter(translation.text for translation in hypotheses)
-        texts, counts = list(drawn), np.array(list(drawn.values()))
-        # Every hypothesis beside every reference.
+        # Later items win in a dictionary: reversed, the first with each text.
+        first_with = {hypothesis.text: hypothesis for hypothesis in reversed(hypotheses)}
+        count_of = Counter(hypothesis.text for hypothesis in hypotheses)
+        texts, counts = list(count_of), np.array(list(count_of.values()))
+        # Each text as a hypothesis with each text as its reference.
         pairs = [text for text in texts for _ in texts], texts * len(texts)
         utilities = np.asarray(self.utility(*pairs), np.float64).reshape(len(texts), -1)
-        # [texts, texts]: how many others there are of each
+        # [texts, texts]: the number of other hypotheses with each reference's text.
         others = counts - np.eye(len(texts)) if len(hypotheses) > 1 else np.ones([1, 1])
         expected = (utilities * others).sum(axis=1) / others.sum(axis=1)
         order = np.argsort(-expected, kind="stable")
-        return [first[texts[index]]._replace(score=float(expected[index])) for index in order]
+        return [first_with[texts[index]]._replace(score=float(expected[index])) for index in order]

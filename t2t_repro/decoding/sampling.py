@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from t2t_repro.decoding.settings import Sampling
 
 
-_DIGITS = 53
-"""Of a random number between 0 and 1."""
-
-# splitmix64's increment and factors, as signed numbers.
-_GOLDEN, _FIRST, _SECOND = (
+# The random bits that a number between 0 and 1 is made of.
+_UNIFORM_BITS = 53
+# splitmix64's constants, as signed numbers.
+_INCREMENT, _FACTOR_1, _FACTOR_2 = (
     bits - 2**64 for bits in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
@@ -45,12 +44,12 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class SamplingSteps(StepLoop):
-    """Draws samples, one id of each after the other."""
+    """Draws samples of each sentence; each step draws the next id of every sample."""
 
     settings: "Sampling"
 
     def begin(self, batch: tf.Tensor) -> _State:
-        """Returns samples without ids."""
+        """Returns the state of samples without ids (see `StepLoop`)."""
         samples = self.settings.samples
         return _State(
             last_ids=tf.fill([batch, samples], PAD_ID),
@@ -59,179 +58,184 @@ class SamplingSteps(StepLoop):
             log_probs=tf.zeros([batch, samples]),
         )
 
-    def known(self) -> tf.Tensor:
-        """Returns a random state for each sample, [batch, samples] int64."""
+    def extra_constants(self) -> tf.Tensor:
+        """Returns the random state of each sample, [batch, samples] int64 (see `hashed`)."""
         seeds = self.constraints.seeds
         if seeds is None:
             seeds = tf.constant(self.settings.seed, tf.int64)
-        keys = hashed(keys_of(self.constraints.source), seeds)
-        return hashed(keys[:, None], tf.range(self.settings.samples))
+        sentence_states = hashed(keys_of(self.constraints.source), seeds)
+        return hashed(sentence_states[:, None], tf.range(self.settings.samples))
 
     def advance(
         self, state: _State, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
     ) -> _State:
-        """Draws an id of every sample that has not ended."""
-        allowed = without_ids(logits, self.constraints.forbidden)
-        drawn = self._drawn(allowed, hashed(row.known, step))
+        """Draws the next id of every sample that has not ended (see `StepLoop`)."""
+        allowed_logits = without_ids(logits, self.constraints.forbidden)
+        ids = self._draw(allowed_logits, hashed(row.extra, step))
         if row.prefix:
             forced = prefix_id(row.prefix[0], step)[:, None]
-            drawn = tf.where(forced != PAD_ID, forced, drawn)
+            ids = tf.where(forced != PAD_ID, forced, ids)
         has_ended = state.last_ids == EOS_ID
-        chosen = tf.gather(logits, drawn, batch_dims=2)
-        log_p = chosen if self.constraints.normalized else _log_p(logits, drawn)
-        gained = tf.where(has_ended, 0.0, log_p)
-        drawn = tf.where(has_ended, PAD_ID, drawn)
-        is_here = tf.range(tf.shape(state.ids)[-1]) == step
+        logits_of_ids = tf.gather(logits, ids, batch_dims=2)
+        log_p = logits_of_ids if self.constraints.normalized else _log_p(logits, ids)
+        added_log_p = tf.where(has_ended, 0.0, log_p)
+        ids = tf.where(has_ended, PAD_ID, ids)
+        is_this_step = tf.range(tf.shape(state.ids)[-1]) == step
         return _State(
-            last_ids=tf.where(has_ended, EOS_ID, drawn),
+            last_ids=tf.where(has_ended, EOS_ID, ids),
             parents=state.parents,
-            ids=tf.where(is_here, drawn[:, :, None], state.ids),
-            log_probs=state.log_probs + gained,
+            ids=tf.where(is_this_step, ids[:, :, None], state.ids),
+            log_probs=state.log_probs + added_log_p,
         )
 
     def is_done(self, state: _State, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
-        """Returns the rows at their limit, or with all samples ended."""
-        has_ended = tf.reduce_all(state.last_ids == EOS_ID, axis=1)
-        return (step >= row.max_target_lengths) | has_ended
+        """Returns which rows are at their length limit, or have only ended samples: [active]."""
+        have_all_ended = tf.reduce_all(state.last_ids == EOS_ID, axis=1)
+        return (step >= row.max_target_lengths) | have_all_ended
 
     def results(self, state: _State) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the samples; every one exists, finished or not."""
+        """Returns all samples, finished or not (see `StepLoop`)."""
         return state.ids, state.log_probs, tf.reduce_any(state.last_ids == EOS_ID, axis=1)
 
-    def _drawn(self, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-        """Draws from logits [batch, samples, vocab], with random states [batch, samples]."""
+    def _draw(self, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+        """Draws ids [batch, samples] int32, with temperature, top_k and nucleus of the settings.
+
+        Args:
+            logits: [batch, samples, vocab] float32.
+            states: [batch, samples] int64, a random state for each draw.
+        """
         vocab = logits.shape[-1]
         if self.settings.temperature != 1:
             logits /= self.settings.temperature
         p = tf.reshape(tf.nn.softmax(logits), [-1, vocab])
-        flat = tf.reshape(states, [-1])
+        flat_states = tf.reshape(states, [-1])
         nucleus = None if self.settings.nucleus == 1 else self.settings.nucleus
         if self.settings.top_k is not None and self.settings.top_k < vocab:
-            ids = draw_from_top_k(p, flat, self.settings.top_k, nucleus)
+            ids = draw_from_top_k(p, flat_states, self.settings.top_k, nucleus)
         elif nucleus is not None:
-            ids = draw_from_nucleus(p, flat, nucleus)
+            ids = draw_from_nucleus(p, flat_states, nucleus)
         else:
-            ids = draw(p, flat)
+            ids = draw(p, flat_states)
         return tf.reshape(ids, tf.shape(states))
 
 
 def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
     """Draws an id with probability p[id] / Σ p.
 
-    Draws E[id] ~ Exp(1) and returns argmin E[id] / p[id], which is id with this probability. (Its
-    logarithm is Gumbel-max.) That would take a random number for each id. Here groups of
+    With independent times E[id] ~ Exp(1), argmin E[id] / p[id] has this distribution: Gumbel-max
+    without logarithms. That would take a random number for each id. Instead, groups of
     neighbouring ids race first, then the ids of the winning group: about 2·√vocab numbers. Unlike
     with an inverse distribution function, rounding errors of other ids hardly matter.
 
     Args:
         p: [rows, vocab] float32, at least 0; need not sum to 1.
-        states: [rows] int64.
+        states: [rows] int64, a random state for each row (see `hashed`).
 
     Returns:
         [rows] int32.
     """
     vocab = p.shape[-1]
-    size = math.isqrt(vocab - 1) + 1
-    count = -(-vocab // size)
-    if room := count * size - vocab:
-        p = tf.pad(p, [[0, 0], [0, room]])
-    groups = tf.reshape(p, [-1, count, size])
-    times = exponentials(states[:, None], tf.range(count + size))
-    group = _first(tf.reduce_sum(groups, axis=-1), times[:, :count])
-    member = _first(tf.gather(groups, group, batch_dims=1), times[:, count:])
-    return group * size + member
+    group_size = math.isqrt(vocab - 1) + 1  # ceil(√vocab)
+    num_groups = -(-vocab // group_size)
+    if padding := num_groups * group_size - vocab:
+        p = tf.pad(p, [[0, 0], [0, padding]])
+    groups = tf.reshape(p, [-1, num_groups, group_size])
+    times = exponentials(states[:, None], tf.range(num_groups + group_size))
+    group = _race_winner(tf.reduce_sum(groups, axis=-1), times[:, :num_groups])
+    member = _race_winner(tf.gather(groups, group, batch_dims=1), times[:, num_groups:])
+    return group * group_size + member
 
 
 def draw_from_top_k(
     p: tf.Tensor, states: tf.Tensor, k: int, nucleus: float | None = None
 ) -> tf.Tensor:
-    """Draws from the k most probable ids.
-
-    Ties go to lower ids.
+    """Draws from the k most probable ids; of equally probable ids, the lower ones are among them.
 
     Args:
         p: [rows, vocab] float32.
-        states: [rows] int64.
+        states: [rows] int64, see `draw`.
         k: less than vocab.
-        nucleus: draws from the nucleus of those k; see `draw_from_nucleus`.
+        nucleus: draws from the nucleus of those k (see `draw_from_nucleus`); None: from all k.
 
     Returns:
         [rows] int32.
     """
     p, ids = tf.math.top_k(p, k)
     if nucleus is not None:
-        before = tf.cumsum(p, axis=-1, exclusive=True)
-        p = tf.where(before < nucleus * tf.reduce_sum(p, axis=-1, keepdims=True), p, 0.0)
+        p_before = tf.cumsum(p, axis=-1, exclusive=True)
+        p = tf.where(p_before < nucleus * tf.reduce_sum(p, axis=-1, keepdims=True), p, 0.0)
     # Times belong to ids, not to ranks, so that rounding in near ties changes nothing.
-    winner = _first(p, exponentials(states[:, None], ids))
-    return tf.gather(ids, winner, batch_dims=1)
+    rank = _race_winner(p, exponentials(states[:, None], ids))
+    return tf.gather(ids, rank, batch_dims=1)
 
 
 def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Tensor:
     """Draws from the nucleus of a distribution.
 
-    It is the smallest set of most probable ids with a probability of at least `nucleus`. Nothing is
-    sorted. An id is drawn from all. It belongs to the set if the ids before it (more probable, or
-    equal with a lower id) have less than `nucleus` together. Otherwise the set is among the ids
-    before it, and the next draw is from these.
+    The nucleus is the smallest set of most probable ids with a total probability of at least
+    `nucleus`. It is not computed, which would take sorting. Instead an id is drawn from all ids. It
+    is in the nucleus if the ids before it (more probable, or equal with a lower id) have a total
+    probability below `nucleus`. Otherwise the next draw is from the ids before it, which include
+    the nucleus.
 
     Args:
         p: [rows, vocab] float32, each row a distribution.
-        states: [rows] int64.
-        nucleus: above 0.
+        states: [rows] int64, see `draw`.
+        nucleus: total probability, above 0.
 
     Returns:
         [rows] int32.
     """
     ids = tf.range(p.shape[-1])
 
-    def advance(count: tf.Tensor, rows: tf.Tensor, p: tf.Tensor, drawn: tf.Tensor) -> tuple:
-        new = draw(p, hashed(tf.gather(states, rows), count))
+    def redraw(attempt: tf.Tensor, rows: tf.Tensor, p: tf.Tensor, drawn: tf.Tensor) -> tuple:
+        """Draws again for `rows`; keeps those whose id is outside of the nucleus."""
+        new = draw(p, hashed(tf.gather(states, rows), attempt))
         drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], new)
         p_new = tf.gather(p, new, batch_dims=1)[:, None]
         is_before = (p > p_new) | ((p == p_new) & (ids < new[:, None]))
         p_before = tf.where(is_before, p, 0.0)
-        left = tf.where(tf.reduce_sum(p_before, axis=-1) >= nucleus)[:, 0]
-        return count + 1, tf.gather(rows, left), tf.gather(p_before, left), drawn
+        outside = tf.where(tf.reduce_sum(p_before, axis=-1) >= nucleus)[:, 0]
+        return attempt + 1, tf.gather(rows, outside), tf.gather(p_before, outside), drawn
 
     rows = tf.range(tf.shape(p)[0])
     shapes = (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None, p.shape[-1]]))
     *_, drawn = tf.while_loop(
-        lambda count, rows, *_: tf.size(rows) > 0,
-        advance,
+        lambda attempt, rows, *_: tf.size(rows) > 0,
+        redraw,
         (tf.constant(0), rows, p, tf.zeros_like(rows)),
         shape_invariants=(*shapes, rows.shape),
     )
     return drawn
 
 
-def _first(p: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
-    """Returns the winner of a race, [rows] int32, from rates p and unit times [rows, racers]."""
+def _race_winner(p: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
+    """Returns argmin times / p, [rows] int32, from p and times [rows, racers]; p = 0 never wins."""
     return tf.argmax(p / times, axis=-1, output_type=tf.int32)
 
 
 def _log_p(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Returns the log-probabilities of ids [batch, samples], also where p underflows float32."""
     # The largest p is 1 / Σ exp(z - max z).
-    largest = tf.reduce_max(logits, axis=-1)
-    p_largest = tf.reduce_max(tf.nn.softmax(logits), axis=-1)
-    return tf.gather(logits, ids, batch_dims=2) - largest + tf.math.log(p_largest)
+    largest_logit = tf.reduce_max(logits, axis=-1)
+    largest_p = tf.reduce_max(tf.nn.softmax(logits), axis=-1)
+    return tf.gather(logits, ids, batch_dims=2) - largest_logit + tf.math.log(largest_p)
 
 
 def hashed(state: tf.Tensor, counter: tf.Tensor | int) -> tf.Tensor:
-    """Hashes each pair of a state and a counter.
+    """Hashes each pair of a state and a counter by splitmix64.
 
     Args:
         state: int64 of any shape, a hash or a number that differs between rows.
         counter: integers of a shape that broadcasts.
 
     Returns:
-        int64, 64 random bits.
+        int64 of the broadcast shape, 64 random bits each. It can be the state of further hashes.
     """
-    x = state + (tf.cast(counter, tf.int64) + 1) * _GOLDEN
-    x = tf.bitwise.bitwise_xor(x, _shifted(x, 30)) * _FIRST
-    x = tf.bitwise.bitwise_xor(x, _shifted(x, 27)) * _SECOND
-    return tf.bitwise.bitwise_xor(x, _shifted(x, 31))
+    x = state + (tf.cast(counter, tf.int64) + 1) * _INCREMENT
+    x = tf.bitwise.bitwise_xor(x, _shift_right(x, 30)) * _FACTOR_1
+    x = tf.bitwise.bitwise_xor(x, _shift_right(x, 27)) * _FACTOR_2
+    return tf.bitwise.bitwise_xor(x, _shift_right(x, 31))
 
 
 def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
@@ -242,16 +246,16 @@ def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
         counters: integers of a shape that broadcasts; each gives another number.
 
     Returns:
-        float32, above 0.
+        float32 of the broadcast shape, above 0.
     """
-    bits = hashed(states, counters)
-    # Small numbers keep the most digits: the smallest one decides.
-    uniform = (tf.cast(_shifted(bits, 64 - _DIGITS), tf.float32) + 0.5) * 2.0**-_DIGITS
+    bits = _shift_right(hashed(states, counters), 64 - _UNIFORM_BITS)
+    uniform = (tf.cast(bits, tf.float32) + 0.5) * 2.0**-_UNIFORM_BITS
+    # Of u and 1 - u, both uniform, this one keeps small results precise: the smallest time wins.
     return -tf.math.log1p(-uniform)
 
 
 def keys_of(ids: tf.Tensor) -> tf.Tensor:
-    """Hashes the ids of each sentence, without padding.
+    """Hashes the ids of each sentence; padding does not change the hash.
 
     Args:
         ids: [batch, length], PAD after each sentence.
@@ -264,7 +268,8 @@ def keys_of(ids: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.where(ids != PAD_ID, hashes, 0), axis=1)
 
 
-def _shifted(x: tf.Tensor, bits: int) -> tf.Tensor:
+def _shift_right(x: tf.Tensor, bits: int) -> tf.Tensor:
     """Shifts an int64 right as an unsigned number: zeros come in from the left."""
-    signed = tf.bitwise.right_shift(x, tf.constant(bits, tf.int64))
-    return tf.bitwise.bitwise_and(signed, 2 ** (64 - bits) - 1)
+    # TensorFlow fills with copies of the sign bit.
+    with_sign = tf.bitwise.right_shift(x, tf.constant(bits, tf.int64))
+    return tf.bitwise.bitwise_and(with_sign, 2 ** (64 - bits) - 1)

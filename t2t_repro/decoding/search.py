@@ -50,11 +50,14 @@ class Translation(NamedTuple):
 def decoded(
     ids: NDArray[np.int32], scores: NDArray[np.float32], decode: Callable[[Any], str]
 ) -> list[Translation]:
-    """Decodes the hypotheses of a sentence: ids [n_best, max_steps], scores [n_best].
+    """Returns the translations of a sentence, from ids [n_best, max_steps] and scores [n_best].
+
+    Hypotheses that do not exist are left out.
 
     Raises:
         UserError: the scores are not numbers.
     """
+    # NaN is not greater than anything; the first hypothesis always exists.
     if not scores[0] > UNFILLED_SCORE / 2:
         raise UserError("the scores are not numbers (damaged weights): give another checkpoint.")
     return [
@@ -77,13 +80,13 @@ def log_cut(translations: Sequence[Translation], first: int | None = None) -> No
 
 
 def log_unfinished(translations: Sequence[Translation], first: int | None) -> None:
-    """Logs which translations are cut off at the limit of their length; see `log_cut`."""
+    """Logs the translations that are cut off at their length limit (see `log_cut`)."""
     unfinished = [index for index, best in enumerate(translations) if not best.finished]
     log_lines(first, unfinished, "the translation is cut off at the limit of its length")
 
 
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
-    """Logs the sources that are longer than those of training; nothing if `first` is None."""
+    """Logs the sources [ids] that are longer than those of training; nothing if `first` is None."""
     long = [index for index, line_ids in enumerate(ids) if len(line_ids) > trained_length]
     message = (
         f"longer than the {trained_length} subwords of training, and may be translated in part; "
@@ -93,25 +96,29 @@ def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int 
 
 
 def log_numbered_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs the lines that a message is about; nothing if `first` is None."""
+    """Logs a message about the lines with these indices; nothing if `first` is None."""
     if first is not None:
         log_lines(first, indices, message)
 
 
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs the first numbers of the lines that a message is about, and how many more there are."""
-    if indices:
-        numbers = ", ".join(str((first or 0) + index) for index in sorted(indices)[:5])
+    """Logs a message about the lines with these indices: five line numbers, and how many more.
+
+    Only the number of lines, if `first` (the number of the first line) is None.
+    """
+    if indices and first is None:
+        logging.warning(f"{len(indices)} texts: {message}")
+    elif indices and first is not None:
+        numbers = ", ".join(str(first + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
-        lines = f"line{'s' if len(indices) > 1 else ''} {numbers}{more}"
-        logging.warning(f"{f'{len(indices)} texts' if first is None else lines}: {message}")
+        logging.warning(f"line{'s' if len(indices) > 1 else ''} {numbers}{more}: {message}")
 
 
 class StepModel(Protocol):
     """A model that scores the next id, as a search calls it."""
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Enlarges a cache by `positions` steps."""
+        """Returns a cache enlarged by `positions` steps."""
 
     def step(
         self, ids: "tf.Tensor", parents: "tf.Tensor", position: "tf.Tensor", cache: Cache
@@ -138,8 +145,10 @@ class DecodingConstraints(NamedTuple):
         prefix: [batch, prefix_length] int32, the ids with which each translation has to begin,
             then PAD; None for no prefix. An id of the prefix counts in the score with the model's
             log-probability, as if the search had chosen it.
-        free: how many ids of every prefix have the probability 1; they count in the length.
-        gain: float32 scalar, how much log P may rise during the search, which it ends below 0.
+        free: number of ids at the beginning of every prefix that have probability 1, such as the
+            code of a language; they count in the length.
+        gain: float32 scalar, the most nats by which a hypothesis's log P may still rise, at most to
+            0; above 0 only with a `SoftGrammar`.
         seeds: [batch] int64, a seed for each sentence; None: the search's own seed.
         forbidden: ids that a search must not choose; a prefix may have them. The other ids keep
             the probability that the model gives them, so a score is still log P.
@@ -160,7 +169,7 @@ class HypothesisState(Protocol):
     """The state of hypotheses in a grammar: nested tensors [batch, beam, ...]."""
 
     def begin(self, source: "tf.Tensor", max_target_lengths: "tf.Tensor", beam_size: int) -> Any:
-        """Returns the state of hypotheses without ids.
+        """Returns the state of hypotheses without ids, nested tensors [batch, beam, ...].
 
         Args:
             source: [batch, source_length] int32 ids, EOS last, then PAD.
@@ -174,15 +183,15 @@ class HypothesisState(Protocol):
         PAD changes nothing.
 
         Args:
-            state: before it.
+            state: the state before it.
             ids: [batch, beam] int32. Hypotheses that do not exist have any ids.
         """
 
 
 class Grammar(HypothesisState, Protocol):
-    """Says which ids may come next, as `TreeGrammar` does.
+    """A rule about which ids may come next, such as `TreeGrammar`.
 
-    Gin binds what makes it from the subwords, a class or a function of yours:
+    Gin binds a class or a function of yours that makes it from the subwords:
     `Translator.grammar = @my_project.MyGrammar`.
     """
 
@@ -192,19 +201,19 @@ class Grammar(HypothesisState, Protocol):
 
 @runtime_checkable
 class SoftGrammar(HypothesisState, Protocol):
-    """Says which ids should come next, and lets all come; `Glossary` is one."""
+    """A preference for some of the next ids that forbids none, such as `Glossary`."""
 
     def rescored(self, log_p: "tf.Tensor", state: Any) -> "tf.Tensor":
-        """Returns other scores of the next ids, from [batch, beam, vocab] log-probabilities."""
+        """Returns scores of the next ids from log-probabilities, both [batch, beam, vocab]."""
 
     def gain(self, state: Any) -> "tf.Tensor":
-        """Returns how many nats a score may still rise, a scalar, before the first id."""
+        """Returns the most nats by which a score may rise, a scalar, from the first state."""
 
     def wanted(self, state: Any) -> "tf.Tensor":
-        """Returns the ids that should come, [batch, ids] int32, then PAD: a shortlist has them."""
+        """Returns the preferred ids, [batch, ids] int32, then PAD; a shortlist must allow them."""
 
     def among(self, state: Any, ids: "tf.Tensor") -> Any:
-        """Returns the state of a search that knows ids by their places among sorted ones, [ids]."""
+        """Returns the state for a reduced vocabulary: each id is its index in the sorted `ids`."""
 
 
 class SearchResult(NamedTuple):
@@ -257,8 +266,8 @@ class Search(Protocol):
 
         Args:
             model: scores the next id.
-            cache: the model's cache before step 0, without room. Nested tensors [batch, ...]; rows
-                that are done may be removed from them.
+            cache: the model's cache before step 0, to be enlarged by `make_room`. Nested tensors
+                [batch, ...]; rows that are done may be removed from them.
             max_target_lengths: [batch] int32, the most ids of a translation, EOS included; at
                 most max_steps.
             max_steps: width of the result.

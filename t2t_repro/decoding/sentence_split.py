@@ -10,14 +10,14 @@ from t2t_repro.decoding.kept import masked
 # Emoji, arrows and the marks of directions, for a regular expression.
 SYMBOLS = "\u200d-\u200f\u202a-\u202e\u2066-\u2069\ufe0f\u20e3\u2190-\u2bff\U0001f000-\U0001faff"
 
-# Codes of three letters, of languages for which sentencex has rules, and those of two.
+# Languages for which sentencex has rules: their codes of three letters and of two.
 _PAIRS = (
     "amh=am bul=bg cat=ca ces=cs dan=da deu=de ell=el fin=fi fra=fr hye=hy ita=it kaz=kk nld=nl "
     "pol=pl por=pt rus=ru slk=sk spa=es tam=ta ukr=uk"
 )
 _CODES = dict(pair.split("=") for pair in _PAIRS.split())
 
-# sentencex's time grows with the square of a text's sentences.
+# The most characters given to sentencex: its time grows with the square of their number.
 _CHARACTERS = 2000
 
 # A sentence ends at white space, after the marks that belong to it, or at a stop of scripts
@@ -46,9 +46,7 @@ _GERMAN_ORDINAL = re.compile(
 
 
 def split(line: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yields the sentences of a line with the white space after each.
-
-    Joined, they are the line.
+    """Yields each sentence of a line, and the white space after it; together they are the line.
 
     Args:
         line: any text. If it has line breaks, it is split at these too.
@@ -58,28 +56,36 @@ def split(line: str, language: str) -> Iterator[tuple[str, str]]:
     start = len(line) - len(line.lstrip())
     if start:
         yield "", line[:start]
+    # Of the same length: without boundaries in kept parts, and with blanks for closing tags, as a
+    # sentence may end before them.
     shown = masked(re.sub(r"</[^<>]*>", lambda tag: " " * len(tag[0]), line))
-    for place in _boundaries(shown, _CODES.get(code, code)):
-        if place > start and (match := _END.match(line, place)):
+    for boundary in _boundaries(shown, _CODES.get(code, code)):
+        # A boundary where `_END` does not match ends no sentence.
+        if boundary > start and (match := _END.match(line, boundary)):
             text = line[start : match.end()].rstrip()
             yield text, line[start + len(text) : match.end()]
             start = match.end()
 
 
 def _boundaries(text: str, language: str) -> Iterator[int]:
-    """Yields the ends of lines and where sentencex ends sentences."""
-    # A colon before a list ends a sentence. Most lines have one end alone.
+    """Yields the positions where sentencex ends sentences, and those after line breaks.
+
+    The language is a code of two letters, if there is one.
+    """
+    # A colon before a numbered list ends a sentence.
     text = re.sub(r":(?=\s\d\d?\.\s)", ".", text)
+    # A quick look: most lines have a full stop only at their end.
     if re.search(r"\.\s+\S", text):
         text = _NO_END.sub(r"\1,", text)
         text = _GERMAN_ORDINAL.sub(r"\1,", text) if language == "de" else text
     start = 0
     while start < len(text):
-        end = text.find("\n", start, start + _CHARACTERS) + 1 or start + _CHARACTERS
-        # sentencex 1.0.32 panics at "A." with white space beyond ASCII between the two.
+        newline = text.find("\n", start, start + _CHARACTERS)
+        end = newline + 1 if newline >= 0 else start + _CHARACTERS
+        # sentencex 1.0.32 panics if white space beyond ASCII stands between "A" and its full stop.
         lengths = [*map(len, segment(language, re.sub(r"[^\S ]", " ", text[start:end])))]
-        # The last of several sentences may go on.
-        if end < len(text) and text[end - 1] != "\n" and lengths[1:]:
+        # The last of several sentences may go on after `end`.
+        if end < len(text) and newline < 0 and len(lengths) > 1:
             lengths.pop()
         for length in lengths:
             start += length

@@ -17,18 +17,22 @@ from t2t_repro.progress import Report
 from t2t_repro.text.scripts import length_in_letters
 from t2t_repro.text.tags import languages_in_front
 
-# A sentence or a part of one, and what stays as it is after it: white space, addresses.
+# A sentence or a part of one, and the text after it that is not translated: white space, addresses.
 SentencePart = tuple[str, str]
-# The parts of a text, and the most letters of their translations for which it stays whole.
+# The parts of a text, and a limit: they are used if their translations have more letters than this.
 _Division = tuple[list[SentencePart], float]
+_Translations = Mapping[str, Translation]
 
-# Around a sentence: emphasis, emoji and tags. Before it, punctuation on its own that opens nothing,
-# and the number of a list; after it, what begins something else, as in HTML before a tag.
+# Around a sentence: white space, emphasis, emoji and tags. Before it also punctuation on its own
+# that opens nothing, and the number of a list; after it also punctuation that opens something, as
+# in HTML before a tag.
 _MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|~~|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{TAG}"
 _LEAD = re.compile(rf"(?i)(?:{_MARK}|[^\w\s{{}}%$@(\[«“„]++(?<![\"'])\s|\(?\d{{1,3}}[.)]\s)*+")
 _TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z")
 
 _NUMBER = re.compile(r"\d+")
+_COMMA_GAP = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
+_BLANK_GAP = re.compile(r"\s+")
 
 
 def translate_split(
@@ -36,7 +40,7 @@ def translate_split(
 ) -> list[Translation]:
     """Translates lines sentence by sentence with an engine (see `translate_sentences`).
 
-    `report` is called as in `Engine.translate`; it begins again for halves of sentences.
+    `report` is called as in `Engine.translate`, and begins again for halves of sentences.
     """
 
     def translate(sentences: Sequence[str]) -> Iterator[Translation]:
@@ -48,9 +52,9 @@ def translate_split(
 
 
 def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[str]:
-    """Returns the sentences that have more subwords, with a tag, than the longest in training.
+    """Returns the sentences that have more subwords, with `tag` in front, than any in training.
 
-    Markup that is taken out before a sentence is translated does not count.
+    Markup that is taken out before the translation does not count.
     """
     plain = (lift(text)[0] if engine.aligns else text for text in sentences)
     encoded = engine.subwords.source.encode([f"{tag} {text}".strip() for text in plain])
@@ -59,11 +63,12 @@ def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[st
 
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:
-    """Returns a function that aligns sentences, with a tag in front; None without alignment."""
+    """Returns a function that aligns sentences, with `tag` in front; None if the engine cannot."""
     align_lines: Any = engine.align
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
         for links in align_lines([f"{tag} {text}".strip() for text in sources], targets):
+            # "a-b" links source word a with target word b. The words of the tag do not count.
             yield {int(b): int(a) - len(tag.split()) for a, b in re.findall(r"(\d+)-(\d+)", links)}
 
     return align if engine.aligns else None
@@ -80,14 +85,14 @@ def translate_sentences(
 
     Equal sentences are translated once. A sentence is halved, at a comma or else at white space, if
     it is too long or its translation repeats itself. A long sentence, or one whose translation has
-    lost much, is translated in halves too; these are taken if they are longer by more than a ninth.
-    URLs, placeholders and the like occur in a translation exactly as often as in its line.
-    Otherwise the parts between them are translated by themselves; so are the parts between tags
-    that alignment does not place. Text without words stays as it is. The code of a target language
-    in front of a line is put in front of each of its sentences.
+    lost much, is translated in halves too; these are used if they are longer by more than a ninth.
+    URLs, placeholders and the like occur in a translation exactly as often as in its line. If the
+    model does not keep them, the parts between them are translated by themselves; so are the parts
+    between tags that alignment cannot place. Text without words stays as it is. The code of a
+    target language in front of a line is put in front of each of its sentences.
 
     Args:
-        lines: any texts. The white space at the ends of a line stays, too.
+        lines: any texts. White space at the ends of a line stays, too.
         language: the code of the source language, for `split`.
         translate: returns a translation of each text. For a truncated text that contains white
             space, the translation is ignored.
@@ -98,87 +103,99 @@ def translate_sentences(
         a translation of each line; its score is the sum of its sentences' scores.
     """
     lines = [line.removeprefix("\ufeff") for line in texts("lines", lines)]
-    split_lines = [[*_parts(line, language)] for line in lines]
-    known = {"": Translation("", 0.0)}
-    divided: dict[str, _Division] = {}
-    asked = [text for line in split_lines for text, _ in line]
-    while unknown := [text for text in dict.fromkeys(asked) if text not in known]:
-        known |= {text: Translation("", 0, truncated=True) for text in long(unknown) if _gaps(text)}
-        whole = [text for text in unknown if text not in known]
-        known.update(zip(whole, translate_marked(whole, translate, align), strict=True))
-        divided |= {text: _divide(text, known[text]) for text in unknown}
-        asked = [part for text in unknown for part, _ in divided[text][0]]
-    best = {text: _without_additions(text, one.text) for text, one in known.items()}
-    fit = ([part for one in line for part in _fit(one, best, divided)] for line in split_lines)
-    return [_join(*of_line, known, best) for of_line in zip(lines, fit, strict=True)]
+    split_lines = [[*_split_line(line, language)] for line in lines]
+    done = {"": Translation("", 0.0)}
+    divisions: dict[str, _Division] = {}
+    wanted = [text for parts in split_lines for text, _ in parts]
+    # Parts of a text are translated in the next round.
+    while new := [text for text in dict.fromkeys(wanted) if text not in done]:
+        # Texts that are too long are not translated: `_divide` halves truncated ones.
+        done |= {text: Translation("", 0, truncated=True) for text in long(new) if _gaps(text)}
+        whole = [text for text in new if text not in done]
+        done.update(zip(whole, translate_marked(whole, translate, align), strict=True))
+        divisions |= {text: _divide(text, done[text]) for text in new}
+        wanted = [part for text in new for part, _ in divisions[text][0]]
+    cleaned = {text: _without_additions(text, translation) for text, translation in done.items()}
+    used_parts = ([*_used_parts(parts, cleaned, divisions)] for parts in split_lines)
+    return [_join(line, parts, cleaned) for line, parts in zip(lines, used_parts, strict=True)]
 
 
-def _parts(line: str, language: str) -> Iterator[SentencePart]:
-    """Splits a line into sentences with the codes in front of the line."""
+def _split_line(line: str, language: str) -> Iterator[SentencePart]:
+    """Splits a line into sentences, each with the codes of languages in front of the line."""
     codes = languages_in_front(line)
     start = line.index(codes)
+    # Blanks after the codes belong to them; other white space stays.
     yield "", line[:start] + codes[len(codes.rstrip()) :].lstrip(" ")
     for sentence in split(line[start + len(codes) :], language):
         yield from _split_marks(sentence, codes)
 
 
 def _split_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Splits off the marks around a sentence; without words, all of it is marks."""
-    text, blank = sentence
+    """Splits off the marks around a sentence; a sentence without words is a mark as a whole."""
+    text, after = sentence
     if not any(map(str.isalpha, masked(text, " "))):
-        yield "", text + blank
+        yield "", text + after
     elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):
-        yield codes + text, blank
+        yield codes + text, after
     else:
+        # The end of the leading marks, and the start of the trailing ones.
         lead = len(text) - len(_LEAD.sub("", text, count=1))
         tail = next(run.start() for run in _TAIL.finditer(text, lead) if run.end() == len(text))
-        # An element that ends in the sentence begins there, too.
+        # An element with one tag in the sentence, and the other in its marks, stays whole. Of each:
+        # the start of its first tag, and the start and the end of its last.
         spans = [(opening.start(), *closing.span()) for _, opening, closing in elements(text)]
-        start = min([lead, *(first for first, end, _ in spans if first < lead <= end < tail)])
-        end = max([tail, *(end for first, _, end in spans if first >= start and end > tail)])
+        start = min([lead, *(first for first, last, _ in spans if first < lead <= last < tail)])
+        end = max([tail, *(end for first, _, end in spans if first >= start)])
         yield "", text[:start]
-        yield codes + text[start:end], text[end:] + blank
+        yield codes + text[start:end], text[end:] + after
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
-    """Returns the gaps at which a text can be halved: after commas or words, not in kept parts."""
-    shown, start = masked(text), len(languages_in_front(text))
-    commas = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
-    return [*commas.finditer(shown, start)] or [*re.compile(r"\s+").finditer(shown, start)]
+    """Returns the gaps at which a text can be halved: after commas, else at white space.
 
-
-def _divide(text: str, found: Translation) -> _Division:
-    """Halves a text if its translation is bad, or may be.
-
-    It may be if much of a text or a number is lost, or the text is long: the halves then show the
-    usual length. If the translation has not the same kept parts, the text is divided there.
+    Gaps in kept parts do not count.
     """
-    letters, own = length_in_letters(found.text), length_in_letters(text)
-    is_bad = found.truncated or without_cycles(found.text, text) != found.text
-    is_less = own > 1.5 * letters or len(_NUMBER.findall(text)) > len(_NUMBER.findall(found.text))
-    is_doubtful = letters > 0 and (own > 250 or (own > 40 and is_less))
+    shown, start = masked(text), len(languages_in_front(text))
+    return [*_COMMA_GAP.finditer(shown, start)] or [*_BLANK_GAP.finditer(shown, start)]
+
+
+def _divide(text: str, translation: Translation) -> _Division:
+    """Divides a text if its translation is bad, or may be; returns no parts otherwise.
+
+    A text is halved if its translation is truncated or repeats itself. It is also halved if much of
+    it or a number is lost, or if it is long: the lengths of the halves' translations then decide.
+    If the translation does not keep URLs and the like, the text is divided there.
+    """
+    target = translation.text
+    letters, source_letters = length_in_letters(target), length_in_letters(text)
+    is_bad = translation.truncated or without_cycles(target, text) != target
+    has_lost_numbers = len(_NUMBER.findall(text)) > len(_NUMBER.findall(target))
+    has_lost_much = source_letters > 40 and (source_letters > 1.5 * letters or has_lost_numbers)
+    # Without letters it is not doubtful: its markup could not be placed (see `translate_marked`).
+    is_doubtful = letters > 0 and (source_letters > 250 or has_lost_much)
     codes = languages_in_front(text)
     parts_to_keep = kept(text.removeprefix(codes))
-    is_broken = bool(parts_to_keep) and parts_to_keep != kept(found.text)
+    is_broken = bool(parts_to_keep) and parts_to_keep != kept(target)
     if (is_bad or is_doubtful) and (gaps := _gaps(text)):
         start, end = gaps[len(gaps) // 2].span()
         halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
         parts = [part for half in halves for part in _split_marks(half, codes)]
+        # Halves of a good translation have to be longer by a ninth; those of a bad one are used.
         return parts, -1 if is_bad or is_broken else letters / 0.9
     return ([*_between_kept(text)], -1) if is_broken else ([], 0)
 
 
-def _fit(
-    sentence: SentencePart, best: Mapping[str, str], divided: Mapping[str, _Division]
-) -> list[SentencePart]:
-    """Replaces a sentence by its parts, and these by theirs, where they are better."""
-    text, blank = sentence
-    division, most = divided.get(text, ([], 0))
-    parts = [one for part in division for one in _fit(part, best, divided)]
-    if sum(length_in_letters(best[part]) for part, _ in parts) <= most:
-        return [sentence]
-    *parts, (last, stays) = parts
-    return [*parts, (last, stays + blank)]
+def _used_parts(
+    parts: Iterable[SentencePart], translations: _Translations, divisions: Mapping[str, _Division]
+) -> Iterator[SentencePart]:
+    """Replaces each part by its own parts, and these by theirs, if their translations are used."""
+    for text, after in parts:
+        division, limit = divisions.get(text, ([], 0))
+        smaller = [*_used_parts(division, translations, divisions)]
+        if sum(length_in_letters(translations[part].text) for part, _ in smaller) <= limit:
+            smaller = [(text, "")]
+        *others, (last, after_last) = smaller
+        yield from [*others, (last, after_last + after)]
 
 
 def _between_kept(text: str) -> Iterator[SentencePart]:
@@ -197,45 +214,45 @@ def _between_kept(text: str) -> Iterator[SentencePart]:
         done = end
 
 
-def _without_additions(text: str, translation: str) -> str:
-    """Returns a part's translation without cycles and the model's additions."""
-    source, best = text.removeprefix(languages_in_front(text)), without_cycles(translation, text)
-    if kept(best) != kept(source):
-        best = " ".join(masked(best, " ").split()) or source
-    # Subwords may be normalised, and have none.
-    return best.replace("...", "…") if "…" in source and "..." not in source else best
+def _without_additions(text: str, translation: Translation) -> Translation:
+    """Returns a translation without cycles; without kept parts, if they differ from the text's."""
+    source = text.removeprefix(languages_in_front(text))
+    target = without_cycles(translation.text, text)
+    if kept(target) != kept(source):
+        target = " ".join(masked(target, " ").split()) or source
+    # Subword models that normalise Unicode have "..." in the place of "…".
+    if "…" in source and "..." not in source:
+        target = target.replace("...", "…")
+    return translation._replace(text=target)
 
 
-def _join(
-    line: str,
-    parts: Sequence[SentencePart],
-    known: Mapping[str, Translation],
-    best: Mapping[str, str],
-) -> Translation:
-    """Joins the translations of a line's parts; the line itself if what is kept still differs."""
-    translations = [known[text] for text, _ in parts]
+def _join(line: str, parts: Sequence[SentencePart], translations: _Translations) -> Translation:
+    """Joins the translations of a line's parts; returns the line if its kept parts differ."""
+    of_parts = [translations[text] for text, _ in parts]
     codes = languages_in_front(line)
     line = line.replace(codes, "", 1)
-    # Pieces: the source, and what stands for it.
+    # Pairs of source and translation; a blank before the first one.
     pieces = [(" ", " ")]
-    for text, stays in parts:
-        source, target = text.removeprefix(codes), best[text]
+    for text, after in parts:
+        source, target = text.removeprefix(codes), translations[text].text
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
-        is_part = stays.strip() and not source.endswith(".")
-        target = target[:-1] if is_part and target[-1:] in (".", ",") else target
-        pieces += [piece for piece in ((source, target), (stays, stays)) if piece[1]]
+        goes_on = after.strip() and not source.endswith(".")
+        target = target[:-1] if goes_on and target.endswith((".", ",")) else target
+        pieces += [piece for piece in ((source, target), (after, after)) if piece[1]]
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
         text=joined if kept(joined) == kept(line) else line,
-        score=sum((translation.score for translation in translations), 0.0),
-        finished=all(translation.finished for translation in translations),
-        truncated=any(translation.truncated for translation in translations),
+        score=sum((translation.score for translation in of_parts), 0.0),
+        finished=all(translation.finished for translation in of_parts),
+        truncated=any(translation.truncated for translation in of_parts),
     )
 
 
 def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
-    """Returns a blank between two pieces where only the translations' language has blanks."""
-    source, text = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
-    # Chinese quotation marks are other languages' too.
-    has_none = re.search(rf"\s|{SIGN}", text)
-    return " " if not has_none and re.search(f"{SIGN}|”“", source) else ""
+    """Returns a blank between two pieces if only the language of the translations needs one."""
+    # The two characters beside the border.
+    in_source, in_target = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
+    if re.search(rf"\s|{SIGN}", in_target):
+        return ""
+    # Chinese quotation marks are not signs, as other languages have them too.
+    return " " if re.search(f"{SIGN}|”“", in_source) else ""

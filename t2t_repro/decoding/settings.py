@@ -156,10 +156,9 @@ def mean_probability(log_probs: "tf.Tensor") -> "tf.Tensor":
 
 @configurable(denylist=["log_probs"])
 def sum_log_probabilities(log_probs: "tf.Tensor") -> "tf.Tensor":
-    """Computes Σ_n log p_n(id), not renormalised.
+    """Computes Σ_n log p_n(id), not renormalised, from log p_n [models, batch, beam, vocab].
 
-    Marian does so. The score is then the sum of the models' scores. log p_n is [models, batch,
-    beam, vocab].
+    Marian does so. The score of a hypothesis is then the sum of the models' scores.
     """
     import tensorflow as tf
 
@@ -179,6 +178,9 @@ def tree_grammar(
             of several subwords is not limited by it. gin/tag_dictionary.py makes it from a
             treebank.
         other_tags: the tags that all other words may have, separated by spaces; "" for any tag.
+
+    Raises:
+        UserError: see `TreeGrammar`.
     """
     from t2t_repro.decoding.grammar import TreeGrammar
 
@@ -193,8 +195,11 @@ def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> proto
         subwords: subword models of source and target.
         file: a file of terms: lines "source<TAB>target", or CSV with the columns source and target,
             as Weblate exports it. A source in lower case is found in any case.
-        bonus: nats for each subword of a target term whose source is in the sentence. It is a part
-            of scores.
+        bonus: nats for each subword of a target term whose source is in the sentence. It counts in
+            the scores.
+
+    Raises:
+        UserError: see `Glossary`.
     """
     from t2t_repro.decoding.glossary import Glossary
 
@@ -225,8 +230,8 @@ class ImportedBehaviour:
         renormalize: whether a forbidden PAD's probability is given to the other ids, in scores too.
         forbidden_ids: further ids that translations must not contain, such as UNK. They keep their
             probability, also with `renormalize`.
-        max_length_factor: the longest translation is this times the length of its source, rounded
-            up, and `Translator.max_extra_length` more.
+        max_length_factor: a translation has at most this times the length of its source, rounded
+            up, plus `Translator.max_extra_length` subwords.
     """
 
     forbid_pad: bool = False
@@ -249,17 +254,17 @@ class TranslatorSettings:
         tokens_per_batch: the most source subwords times beam size that are decoded together. The
             batches of all workers also have to fit into half of the free memory, and into 16 GB.
         workers: batches decoded at the same time, fewer if they do not fit in memory; by default
-            one a core, or one on a GPU.
+            one for each core, or one on a GPU.
         rerank: orders all hypotheses of the search; None keeps the search's order.
         aligner: settings of `Translator.align`.
-        ensemble: makes one score of several models' log-probabilities, [models, batch, beam,
-            vocab]. A search adds the scores up as they are.
+        ensemble: combines the log-probabilities of several models, [models, batch, beam, vocab],
+            into one score of each id, [batch, beam, vocab]. A search adds up these scores.
         trained_length: the most subwords of a source in training, EOS included; a longer source is
             translated with a warning.
-        grammar: makes, from the subwords, a `Grammar` of the ids that may come next, such as
-            `TreeGrammar`, or a `SoftGrammar`; None lets all come.
-        shortlist: whether to use the lexical shortlist that came with the model, if one did.
-        imported: what only imported models need.
+        grammar: makes a `Grammar`, such as `TreeGrammar`, or a `SoftGrammar` from the subword
+            models; None allows all ids.
+        shortlist: whether to use the model's lexical shortlist, if it has one.
+        imported: settings that only imported models need.
     """
 
     search: protocols.Search = field(default_factory=BeamSearch)

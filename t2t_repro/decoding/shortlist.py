@@ -13,7 +13,7 @@ from t2t_repro.vocabulary import PAD_ID, UNK_ID
 
 
 class LexicalShortlist:
-    """Says which ids each sentence of a batch may have.
+    """Finds the target ids that each sentence of a batch may have.
 
     Args:
         file: the target ids of each source id.
@@ -31,50 +31,50 @@ class LexicalShortlist:
     def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         """Finds the ids that the translations of sentences may have.
 
-        As in Marian, the lowest other ids below `AMONG` fill up those of each sentence to a
-        multiple of `MULTIPLE`.
+        The ids of each sentence are filled up as in Marian (see `MULTIPLE`).
 
         Args:
             source: [batch, source_length] int32.
-            others: [batch, length] int32; their ids but PAD are allowed too, beyond the multiple.
+            others: [batch, length] int32 each. Their ids except PAD are allowed too, without being
+                filled up.
 
         Returns:
             [batch, vocab] bool; PAD is not allowed.
         """
         lists = tf.gather(self._lists, source).merge_dims(1, 2)
         no_ids = tf.zeros([tf.shape(source)[0], 1], tf.bool)
-        allowed = _with(self._always | no_ids, lists) & ~self._forbidden
+        allowed = _with_ids(self._always | no_ids, lists) & ~self._forbidden
         unused = ~(allowed | self._forbidden)[:, :AMONG]
         missing = -tf.math.count_nonzero(allowed, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
         added = unused & (tf.cumsum(tf.cast(unused, tf.int32), axis=1) <= missing)
         allowed |= tf.pad(added, [[0, 0], [0, tf.shape(allowed)[1] - tf.shape(added)[1]]])
         for ids in others:
-            allowed = _with(allowed, tf.ragged.boolean_mask(ids, ids != PAD_ID))
+            allowed = _with_ids(allowed, tf.ragged.boolean_mask(ids, ids != PAD_ID))
         return allowed
 
 
-def _with(allowed: tf.Tensor, ids: tf.RaggedTensor) -> tf.Tensor:
-    """Adds ids [batch, (length)] to `allowed` [batch, vocab]."""
-    places = tf.stack([tf.cast(ids.value_rowids(), tf.int32), ids.values], axis=1)
-    return tf.tensor_scatter_nd_update(allowed, places, tf.fill([tf.shape(places)[0]], True))
+def _with_ids(allowed: tf.Tensor, ids: tf.RaggedTensor) -> tf.Tensor:
+    """Returns `allowed` [batch, vocab] with True at ids [batch, (length)]."""
+    indices = tf.stack([tf.cast(ids.value_rowids(), tf.int32), ids.values], axis=1)
+    return tf.tensor_scatter_nd_update(allowed, indices, tf.fill([tf.shape(indices)[0]], True))
 
 
 def narrowed(allowed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Leaves out the ids that no sentence of a batch may have.
+    """Finds the ids that any sentence of a batch may have.
 
     Args:
         allowed: [batch, vocab] bool, as `LexicalShortlist.allowed` finds it.
 
     Returns:
-        the ids that are left, [ids] int32, ascending from PAD, EOS and UNK; and `allowed` of
-        them, [batch, ids].
+        these ids, [ids] int32, ascending, PAD, EOS and UNK first; and `allowed` of them,
+        [batch, ids].
     """
-    # A search knows these three by their numbers.
+    # A search uses PAD, EOS and UNK by their numbers.
     is_special = np.arange(allowed.shape[1]) <= UNK_ID
     ids = tf.cast(tf.where(tf.reduce_any(allowed, axis=0) | is_special)[:, 0], tf.int32)
     return ids, tf.gather(allowed, ids, axis=1)
 
 
 def places_among(ids: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
-    """Returns the places of ids, of any shape, among sorted ids [ids] that have them."""
+    """Returns the indices of wanted ids, of any shape, in sorted ids [ids], which contain them."""
     return tf.reshape(tf.searchsorted(ids, tf.reshape(wanted, [-1])), tf.shape(wanted))

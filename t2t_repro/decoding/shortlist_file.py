@@ -14,17 +14,18 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import write_whole
 from t2t_repro.vocabulary import UNK_ID
 
+# As in Marian, the ids of a sentence are filled up to a multiple of `MULTIPLE`, with the lowest
+# unused ids below `AMONG`.
 MULTIPLE, AMONG = 8, 1024
-"""Marian fills lists up to a multiple of 8, with the lowest ids below 1024 that they lack."""
 
 
 class ShortlistFile(NamedTuple):
     """The content of shortlist.npz.
 
     Attributes:
-        splits: [source ids + 1] int64, where the list of each source id begins and ends;
+        splits: [source ids + 1] int64; the list of source id n is ids[splits[n] : splits[n + 1]].
             PAD's is empty.
-        ids: [all] int32, the lists of target ids.
+        ids: [all] int32, the lists of target ids, one after the other.
         always: [some] int32, target ids that every sentence may have; EOS is one.
     """
 
@@ -33,21 +34,25 @@ class ShortlistFile(NamedTuple):
     always: NDArray[np.int32]
 
     def of(self, source_id: int) -> NDArray[np.int32]:
-        """Returns the list of a source id."""
+        """Returns the target ids that may translate a source id, [n] int32."""
         return self.ids[self.splits[source_id] : self.splits[source_id + 1]]
 
     def of_sentence(self, source: Iterable[int], never: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Returns the ids that one sentence may have, as `shortlist.narrowed` without TensorFlow.
+        """Returns the target ids that one sentence may have, ascending, [n] int32.
+
+        They are those of `shortlist.narrowed`, without TensorFlow.
 
         Args:
             source: the ids of the sentence.
-            never: [vocab], whether no sentence may have an id.
+            never: [vocab] bool, the ids that no sentence may have.
         """
         allowed = np.zeros_like(never)
         allowed[np.concatenate([self.always, *map(self.of, source)])] = True
         allowed &= ~never
         unused = np.flatnonzero(~(allowed | never)[:AMONG])
-        allowed[unused[: -np.count_nonzero(allowed) % MULTIPLE]] = True
+        missing = -np.count_nonzero(allowed) % MULTIPLE
+        allowed[unused[:missing]] = True
+        # A search uses PAD, EOS and UNK by their numbers.
         allowed[: UNK_ID + 1] = True
         return np.flatnonzero(allowed).astype(np.int32)
 
@@ -55,7 +60,7 @@ class ShortlistFile(NamedTuple):
     def of_lists(
         cls, lists: Sequence[NDArray[np.integer]], always: NDArray[np.integer]
     ) -> "ShortlistFile":
-        """Joins the lists of all source ids."""
+        """Makes the content from the target ids of each source id, and those always allowed."""
         ids = np.concatenate(lists).astype(np.int32)
         return cls(np.cumsum([0, *map(len, lists)]), ids, always.astype(np.int32))
 
@@ -64,12 +69,12 @@ class ShortlistFile(NamedTuple):
         """Reads the file of a model directory.
 
         Raises:
-            UserError: the file is damaged.
+            UserError: the file is damaged, e.g. copied in part.
         """
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 return cls(*(arrays[name] for name in cls._fields))
-        except (EOFError, ValueError, BadZipFile, zlib.error) as error:
+        except (EOFError, LookupError, TypeError, ValueError, BadZipFile, zlib.error) as error:
             raise UserError(f"{path} is damaged ({reason_of(error)}): copy it again.") from error
 
     def write(self, path: Path) -> None:

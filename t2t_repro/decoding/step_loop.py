@@ -6,6 +6,7 @@ does not depend on the batch that it is decoded in.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -18,23 +19,23 @@ SEGMENT = 16
 
 
 class SentenceConstants(NamedTuple):
-    """The constants of each active sentence.
+    """The constants of each active sentence, one row each.
 
     Attributes:
         max_target_lengths: [active] int32, the most ids of a translation.
-        prefix: (), or ([active, prefix_length],).
-        known: nested tensors [active, ...], anything else that the search needs.
+        prefix: ([active, prefix_length] int32,); () without prefixes, as None is not a tensor.
+        extra: nested tensors [active, ...], anything else that the search needs.
     """
 
     max_target_lengths: tf.Tensor
     prefix: tuple[tf.Tensor, ...]
-    known: Any
+    extra: Any
 
 
 class _Active(NamedTuple):
     """The sentences of the batch that are not done."""
 
-    places: tf.Tensor  # [active]: their rows in the batch
+    batch_rows: tf.Tensor  # [active] int32: their rows in the batch
     row: SentenceConstants
     state: Any
     cache: Cache
@@ -42,7 +43,7 @@ class _Active(NamedTuple):
 
 @dataclass(frozen=True)
 class StepLoop(ABC):
-    """A search of a batch, one step after the other.
+    """A search for the translations of a batch, one step after the other.
 
     At each step a model scores the next ids and the search chooses, until all rows are done. A row
     that is done does not change while others go on, and is removed from the batch after at most
@@ -71,7 +72,10 @@ class StepLoop(ABC):
     def advance(
         self, state: Any, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
     ) -> Any:
-        """Returns the state after a step, from float32 logits [active, beam, vocab]."""
+        """Returns the state after a step, from the state and float32 logits [active, beam, vocab].
+
+        The state has `last_ids` and `parents`, the arguments of `StepModel.step`.
+        """
 
     @abstractmethod
     def is_done(self, state: Any, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
@@ -81,37 +85,37 @@ class StepLoop(ABC):
     def results(self, state: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns ids [batch, beam, max_steps], scores [batch, beam] and finished [batch]."""
 
-    def known(self) -> Any:
-        """Returns the search's constants of every sentence (see `SentenceConstants`)."""
+    def extra_constants(self) -> Any:
+        """Returns `SentenceConstants.extra` of the whole batch."""
         return ()
 
     def run(self) -> SearchResult:
-        """Runs all steps.
+        """Searches until all rows are done, and returns the `n_best` hypotheses of each.
 
         Works eagerly, and in a `tf.function` where all dimensions but beam and vocab are unknown.
         """
 
         def is_any_left(step: tf.Tensor, search: _Active, batch_state: Any) -> tf.Tensor:
-            return tf.size(search.places) > 0
+            return tf.size(search.batch_rows) > 0
 
         def run_segment(step: tf.Tensor, search: _Active, batch_state: Any) -> tuple:
             """Advances the active sentences, and copies their state into the batch's."""
             search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
             step, search = self._segment(step, search)
             # [active, 1], as the scatter needs them.
-            places = search.places[:, None]
+            indices = search.batch_rows[:, None]
             batch_state = tf.nest.map_structure(
-                lambda whole, active: tf.tensor_scatter_nd_update(whole, places, active),
+                lambda whole, active: tf.tensor_scatter_nd_update(whole, indices, active),
                 batch_state,
                 search.state,
             )
             return step, self._without_done(step, search), batch_state
 
         batch, prefix = tf.shape(self.max_target_lengths)[0], self.constraints.prefix
-        known_prefix = () if prefix is None else (prefix,)
-        row = SentenceConstants(self.max_target_lengths, known_prefix, self.known())
+        prefixes = () if prefix is None else (prefix,)
+        row = SentenceConstants(self.max_target_lengths, prefixes, self.extra_constants())
         state = self.begin(batch)
-        # Some rows may be done already; with them in it, the loop never ends under XLA.
+        # Some rows may be done already; under XLA, the loop would never end with them in it.
         search = self._without_done(0, _Active(tf.range(batch), row, state, self.cache))
         steps, _, state = tf.while_loop(
             is_any_left,
@@ -127,7 +131,7 @@ class StepLoop(ABC):
         return SearchResult(ids[:, : self.n_best], scores[:, : self.n_best], finished, steps)
 
     def _segment(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
-        """Runs `SEGMENT` steps, or fewer if all rows are done earlier."""
+        """Runs `SEGMENT` steps, or fewer if all rows are done earlier; returns the step after."""
         row = search.row
 
         def goes_on(step: tf.Tensor, state: Any, cache: Cache) -> tf.Tensor:
@@ -138,52 +142,53 @@ class StepLoop(ABC):
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
             logits, free = tf.cast(logits, tf.float32), self.constraints.free
             if free:
-                codes = prefix_id(row.prefix[0], step)
-                certain = tf.one_hot(codes, logits.shape[-1], 0.0, float("-inf"))[:, None]
+                # The first `free` ids of a prefix have probability 1: log P(id) = 0.
+                forced = prefix_id(row.prefix[0], step)
+                certain = tf.one_hot(forced, logits.shape[-1], 0.0, float("-inf"))[:, None]
                 logits = tf.where(step < free, certain, logits)
             new_state = self.advance(state, logits, step, row)
             done = self.is_done(state, step, row)
-            state = tf.nest.map_structure(
-                lambda old, new: where_row(done, old, new), state, new_state
-            )
+            state = tf.nest.map_structure(partial(where_row, done), state, new_state)
             # Some models lose the static shape, which the loop needs.
             cache = tf.nest.map_structure(
                 lambda old, new: tf.ensure_shape(new, old.shape), cache, new_cache
             )
             return step + 1, state, cache
 
-        step, state, cache = tf.while_loop(
-            goes_on, advance, (first_step, search.state, search.cache)
-        )
+        loop_vars = (first_step, search.state, search.cache)
+        step, state, cache = tf.while_loop(goes_on, advance, loop_vars)
         return step, search._replace(state=state, cache=cache)
 
     def _without_done(self, step: int | tf.Tensor, search: _Active) -> _Active:
         """Removes the rows that are done from the batch."""
-        left = tf.where(~self.is_done(search.state, step, search.row))[:, 0]
+        active = tf.where(~self.is_done(search.state, step, search.row))[:, 0]
 
-        def gather() -> _Active:
-            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, left), search)
+        def gather_active() -> _Active:
+            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, active), search)
 
-        return tf.cond(tf.size(left) < tf.size(search.places), gather, lambda: search)
+        return tf.cond(tf.size(active) < tf.size(search.batch_rows), gather_active, lambda: search)
 
 
 def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """Returns the id [batch] of a prefix [batch, prefix_length] at a step; PAD after its end."""
+    """Returns the ids [batch] of prefixes [batch, prefix_length] at a step; PAD after their end."""
     is_here = tf.range(tf.shape(prefix)[1]) == step
-    # PAD is 0, so the sum is the one id at this step.
+    # PAD is 0, so the sum is the id at this step.
     return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
 
 
 def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Selects rows: from old where is_old ([batch]), else from new ([batch, ...])."""
+    """Selects each row of a result [batch, ...] from `old` where `is_old` [batch], else `new`."""
     return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
 
 
-def _shapes_in_any_segment(search: _Active, roomier_cache: Cache) -> Any:
-    """Returns the shapes with the dimensions that change between segments left open."""
+def _shapes_in_any_segment(search: _Active, longer_cache: Cache) -> Any:
+    """Returns the shapes, with None for dimensions that differ between segments.
 
-    def common(before: tf.Tensor, after: tf.Tensor) -> tf.TensorShape:
+    These are the number of active rows, and the lengths in which `longer_cache` differs.
+    """
+
+    def common_shape(before: tf.Tensor, after: tf.Tensor) -> tf.TensorShape:
         shape = before.shape.most_specific_compatible_shape(after.shape)
         return tf.TensorShape([None]).concatenate(shape[1:])
 
-    return tf.nest.map_structure(common, search, search._replace(cache=roomier_cache))
+    return tf.nest.map_structure(common_shape, search, search._replace(cache=longer_cache))

@@ -49,8 +49,7 @@ class PairScore(NamedTuple):
     Attributes:
         log_probability: log P(target, EOS included | source), in nats, without length penalty.
         subwords: the names of the target's subwords, EOS last; see `SentencePieceModel.labels`.
-        log_probabilities: log-probability of every subword, given the source and the previous
-            subwords.
+        log_probabilities: of each subword, given the source and the previous subwords.
         truncated: whether source or target was cut off.
     """
 
@@ -77,9 +76,10 @@ class Translator:
         beam_size: the search's beam size, the most translations of a line.
         max_source_length: as in the settings, but at most the model's learned positions.
         forbidden: the ids that translations must not contain.
-        shortlist_file: what `shortlist` was.
-        codes: the number of ids of a source that become the first of its target, and are no text.
-        aligns: whether `align` works: one bilingual model does.
+        shortlist_file: the argument `shortlist`.
+        codes: the number of ids of a source that become the first of its target: the code of the
+            target language, not text.
+        aligns: whether `align` works: it takes a single, bilingual model.
 
     Raises:
         UserError: models of an ensemble differ in vocab_size.
@@ -98,13 +98,14 @@ class Translator:
         without_pad = imported.forbid_pad and imported.renormalize
         self.models = tuple(models)
         self._ensemble = Ensemble(self.models, self.settings.ensemble, without_pad)
-        self.forbidden = tuple(sorted({*imported.forbidden_ids, *[PAD_ID] * imported.forbid_pad}))
-        self.codes = int(bool(subwords.languages))
+        forbidden_pad = [PAD_ID] if imported.forbid_pad else []
+        self.forbidden = tuple(sorted({*imported.forbidden_ids, *forbidden_pad}))
+        self.codes = 1 if subwords.languages else 0
         self.aligns = len(self.models) == 1 and not self.codes
-        self._grammar = self.settings.grammar and self.settings.grammar(subwords)
+        self._grammar = self.settings.grammar(subwords) if self.settings.grammar else None
         lists, size = self.used_shortlist, self.models[0].vocab_size
-        self._shortlist = lists and LexicalShortlist(lists, size, self.forbidden)
-        # Sinusoids have no last position.
+        self._shortlist = LexicalShortlist(lists, size, self.forbidden) if lists else None
+        # Only learned positions have a last one.
         self._max_positions = (self._ensemble.longest or 2**31 - 1) - self.codes
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
         self.beam_size = self.settings.search.beam_size
@@ -118,12 +119,12 @@ class Translator:
         self._log_probabilities = tf.function(self.token_log_probabilities, ids, autograph=False)
 
     def with_settings(self, settings: TranslatorSettings) -> "Translator":
-        """Returns a translator with the same models, and other settings."""
+        """Returns a translator with the same models and other settings."""
         return Translator(self.models, self.subwords, settings, self.shortlist_file)
 
     @property
     def used_shortlist(self) -> ShortlistFile | None:
-        """The lexical shortlist, unless the settings leave it out."""
+        """The lexical shortlist; None if there is none, or the settings do not use it."""
         return self.shortlist_file if self.settings.shortlist else None
 
     @cached_property
@@ -133,7 +134,7 @@ class Translator:
 
     @property
     def trained_length(self) -> int:
-        """The most subwords of a source in training, and of one that is not cut off."""
+        """The most subwords of a source that was seen in training and is not cut off."""
         return min(self.settings.trained_length or self.max_source_length, self.max_source_length)
 
     @property
@@ -161,13 +162,13 @@ class Translator:
 
         Args:
             lines: N source sentences, any text. A blank one has one translation: "", with score 0.
-            n_best: the number of translations of each, at most beam_size.
+            n_best: the most translations of each, at most beam_size.
             prefixes: N texts with which the translations have to begin, "" for any beginning. They
                 count in the scores. Give whole words: the model continues the subwords that
                 the text has by itself. The translation of a blank line stays empty.
             first: the number of the first line, for warnings about lines that are too long, or
                 whose translations are cut off; None for no such warnings.
-            report: is called after each batch.
+            report: called after each batch with the share of sentences that are done.
 
         Returns:
             N lists of translations: the best first, or samples in the order drawn. A list has
@@ -213,14 +214,14 @@ class Translator:
         return results
 
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
-        """Returns `search_batch` as one graph for batches of every shape."""
+        """Returns the graph of `search_batch`, one for batches of every shape."""
         ids = tf.TensorSpec([None, None], tf.int32)
         return self._decode.get_concrete_function(ids, n_best, *([ids] if has_prefix else []))
 
     def score(
         self, sources: Texts, targets: Texts, *, first: int | None = 1, report: Report = None
     ) -> list[PairScore]:
-        """Scores given translations under the model: log P(target | source).
+        """Scores given translations: log P(target | source) under the model.
 
         Blank lines are scored like all others, as sentences of EOS alone. Sources are cut off at
         `max_source_length`, targets at the longest translation of such a source, with a warning.
@@ -230,6 +231,9 @@ class Translator:
             targets: N sentences, their translations.
             first: as in `translate`.
             report: as in `translate`.
+
+        Returns:
+            N scores.
 
         Raises:
             ValueError: the numbers of sources and targets differ.
@@ -249,7 +253,12 @@ class Translator:
         return pairs.compute(score, PairScore(0.0, [], [], False), report)
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Computes the model's `token_log_probabilities`, without those of codes of languages."""
+        """Computes log-probabilities [batch, target_length], given previous ids of the target.
+
+        Args:
+            source: [batch, source_length] int32 ids, with `codes`.
+            target: [batch, target_length] int32 ids, without them.
+        """
         if self.codes:
             target = tf.concat([source[:, : self.codes], target], axis=1)
         source = source[:, self.codes :]
@@ -257,7 +266,7 @@ class Translator:
 
     @property
     def tokens_at_once(self) -> int:
-        """The number of positions computed together, with all hypotheses of each sentence."""
+        """The most padded subwords of a batch: `tokens_per_batch` without the factor beam size."""
         return max(self.settings.tokens_per_batch // self.beam_size, 1)
 
     def align(self, sources: Texts, targets: Texts) -> list[str]:
@@ -269,32 +278,30 @@ class Translator:
 
         Returns:
             the links of each pair as in Pharaoh, "0-0 1-2": source word, target word, counted from
-            0. Words are separated by white space. Blank sentences have no links, nor has text
-            beyond the longest source and translation.
+            0. Words are separated by white space. Blank sentences have no links, nor has text that
+            is cut off.
 
         Raises:
             ValueError: the numbers of sources and targets differ.
-            UserError: the translator has several models.
+            UserError: the translator has several models, or one that does not align words.
         """
         pairs = self._encode_pairs(sources, targets, None)
-        with_words = pairs._replace(
-            sources=pairs.sources.without_blank(), targets=pairs.targets.without_blank()
-        )
-        return self.aligner.align(with_words)
+        source, target = pairs.sources.without_blank(), pairs.targets.without_blank()
+        return self.aligner.align(pairs._replace(sources=source, targets=target))
 
     @cached_property
     def aligner(self) -> Aligner:
-        """Aligns the words of a pair of sentences.
+        """The aligner of the only model.
 
         Raises:
-            UserError: the model does not align words.
+            UserError: the model does not align words, or there are several.
         """
         if self.codes:
-            raise UserError("M2M-100 and NLLB do not align words; expected a bilingual model.")
+            raise UserError("M2M-100 and NLLB do not align words: use a bilingual model.")
         return Aligner(self.model, self.subwords, self.settings.aligner)
 
     def _encode_pairs(self, sources: Texts, targets: Texts, first: int | None) -> EncodedPairs:
-        """Encodes both sides as `_encode` does."""
+        """Encodes sources and targets (see `_encode`)."""
         source = self._encode("source", sources, first)
         target = self._encode("target", targets, first)
         return EncodedPairs(source, target, self.tokens_at_once, self._workers)
@@ -302,10 +309,10 @@ class Translator:
     def _encode(
         self, side: Literal["source", "target"], lines: Texts, first: int | None
     ) -> EncodedSentences:
-        """Encodes lines, EOS last, and cuts off long ones.
+        """Encodes lines, with EOS, and cuts off long ones.
 
         Args:
-            side: the side whose subwords and limit are used.
+            side: chooses the subword model and the limit of length.
             lines: any text.
             first: the number of the first line, for warnings; None for no warnings.
         """
@@ -325,9 +332,12 @@ class Translator:
     def _encode_prefixes(
         self, prefixes: Texts | None, sources: Sequence[Sequence[int]], first: int | None
     ) -> tuple[list[list[int]], set[int]]:
-        """Encodes the beginnings of translations, without EOS.
+        """Encodes the beginnings of translations, without EOS; those of blank sources are empty.
 
-        Blank sources have none.
+        Args:
+            prefixes: N texts; None for empty ones.
+            sources: the ids of N sources.
+            first: see `_encode`.
 
         Returns:
             the ids of each, and the indices of those that were cut off.
@@ -341,20 +351,20 @@ class Translator:
             del ids[-1]
             if length > 0 and limit < len(ids):
                 truncated.add(index)
-            del ids[limit if length else 0 :]
+            del ids[limit if length > 0 else 0 :]
         log_numbered_lines(first, truncated, "the prefix is longer than a translation, and cut off")
         return encoded, truncated
 
     def max_target_length(self, length: int) -> int:
-        """Returns the most ids of a translation, from the ids of its source."""
+        """Returns the most ids of a translation, from the number of ids of its source."""
         return int(self.max_target_lengths(tf.constant(length)))
 
     def _bytes_of(self, length: int) -> int:
         return self._ensemble.bytes_of_row(self.beam_size, length, self.max_target_length(length))
 
     def max_target_lengths(self, lengths: tf.Tensor) -> tf.Tensor:
-        """Returns the most ids of each translation, from the ids of its source; [batch] int32."""
-        # As Marian, in float32: 1.1 · 10 is 11, not a little more.
+        """Returns the most ids of each translation, from lengths of sources, both [batch] int32."""
+        # In float32, as Marian: there 1.1 · 10 is exactly 11, so `ceil` does not give 12.
         factor = self.settings.imported.max_length_factor
         scaled = tf.math.ceil(tf.cast(lengths, tf.float32) * factor)
         longest = tf.cast(scaled, tf.int32) + self.settings.max_extra_length
@@ -371,38 +381,44 @@ class Translator:
 
         Args:
             source: [batch, source_length] int32 ids, at least one in every row, then PAD.
-            n_best: the number of translations of each.
+            n_best: the number of hypotheses of each.
             prefix: see `DecodingConstraints`.
             seeds: see `DecodingConstraints`.
         """
-        whole, lengths = source, tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
+        with_codes = source
+        lengths = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
         limits = self.max_target_lengths(lengths)
         if self.codes:
             code, source = tf.split(source, [self.codes, -1], axis=1)
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
+        # The ensemble of one model returns logits.
         is_normalized = len(self.models) > 1
         grammar = self._grammar
-        state = grammar and grammar.begin(source, limits, self.beam_size)
+        state = grammar.begin(source, limits, self.beam_size) if grammar else None
         soft = grammar if isinstance(grammar, SoftGrammar) else None
-        ids, allowed = None, []
+        # With a shortlist: the ids that are scored, if not all, and the mask of each sentence.
+        ids, masks = None, []
+        # A grammar of hard rules may need any id.
         if self._shortlist and (soft or not grammar):
-            also = [part for part in (prefix, soft and soft.wanted(state)) if part is not None]
-            allowed = [self._shortlist.allowed(source, *also)]
-            # Other searches know ids alone, not their places in a list.
+            needed = [] if prefix is None else [prefix]
+            needed += [soft.wanted(state)] if soft else []
+            masks = [self._shortlist.allowed(source, *needed)]
+            # In this search an id is its index in `ids`; others, such as your own, see all ids.
             if isinstance(self.settings.search, BeamSearch):
-                ids, *allowed = narrowed(*allowed)
-                prefix = prefix if prefix is None else places_among(ids, prefix)
+                ids, *masks = narrowed(*masks)
+                prefix = None if prefix is None else places_among(ids, prefix)
                 state = soft.among(state, ids) if soft else None
-        model: StepModel = (decoder := self._ensemble.decoder(self.beam_size, ids))
-        cache: Cache = decoder.begin(source, *allowed)
+        decoder = self._ensemble.decoder(self.beam_size, ids)
+        cache: Cache = decoder.begin(source, *masks)
+        model: StepModel = GrammaticalModel(decoder, grammar, is_normalized) if grammar else decoder
         if grammar:
-            model = GrammaticalModel(decoder, grammar, is_normalized)
             cache, is_normalized = (cache, state), True
         gain = soft.gain(state) if soft else 0.0
-        # Among narrowed ids, the first ones alone are at their own places.
+        # Narrowed ids are indices, of which PAD, EOS and UNK alone equal the ids. The shortlist
+        # leaves out the other forbidden ones.
         forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
         constraints = DecodingConstraints(
-            whole, prefix, seeds, forbidden, is_normalized, self.codes, gain
+            with_codes, prefix, seeds, forbidden, is_normalized, self.codes, gain
         )
         search = self.settings.search.search
         result = search(model, cache, limits, tf.reduce_max(limits), n_best, constraints)

@@ -1,12 +1,12 @@
-"""Fills files: reads a text, edits translations into it, and checks that they keep their marks.
+"""Reads files to translate, checks the translations, and edits them into the files.
 
-A format is a function `fill(path, text, translate)`. It asks for the translation of each text, and
-yields the edits of each unit; none if a translation is "", or would not be what the format asks
-for. The first time, `translate` only collects the texts.
+A format is a function `fill(path, text, translate)`. It calls `translate` for each text, and yields
+a list of edits for each unit; an empty one if a translation is "" or does not fit the format. It is
+called twice: the first time, `translate` only collects the texts.
 """
 
 import re
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, lookup
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -16,14 +16,14 @@ from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError, reason_of
 
 Edit = tuple[int, int, str]
-"""Start and end of what is replaced, and the new text."""
+"""Start and end of the part that is replaced, and the new text."""
 
 Sides = list[tuple[str, str]]
 """The texts of a unit, each with the code of its language."""
 
 Translate = Callable[[str], str]
 
-# In the first line of XML, the header of HTML or of PO; not in other texts.
+# The encoding that the first line of XML, or the header of HTML or PO, declares.
 _ENCODING = re.compile(rb"""(?imx)
     (?:\A(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']|<meta\s[^<>]*?charset\s*=\s*["']?
     |^(?:msgstr\s*)?".*?Content-Type:.*?charset=)(?!CHARSET|UTF-?16)([\w.:-]+)""")
@@ -32,99 +32,100 @@ _ENCODING = re.compile(rb"""(?imx)
 _KEY = re.compile(r"""(?x)(?<![\w&~\\./-])
     (?:(?:[A-ZÀ-Þ][^\W\d_]*|[^\W\d_]+(?!_))(?=.[a-zß-ÿ]))?([&_~])[^\W\d_]""")
 
-# What C's formats take as an argument, in its order; not "5% of" and "5 % of".
+# C's placeholders, whose order matters; not "5% of" and "5 % of".
 _ARGUMENT = re.compile(
     r"%(?!(?<=\d%)[ -]|(?<=\d\s%) )[-+ #0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]"
 )
 
-# ICU's forms of a text, which a model cannot choose.
+# ICU's plural and select messages, which a model cannot translate.
 _FORMS = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select)")
 
 CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def read_text(path: Path) -> tuple[str, str]:
-    """Reads a file, and returns its text, and the encoding that it names, by default UTF-8.
+    """Reads a file; returns its text, and the encoding that it declares, by default UTF-8.
 
-    As in browsers, bytes that ISO 8859-1 lacks are Windows-1252's, and what says in single bytes
-    that it is UTF-16 is UTF-8.
+    As in browsers, ISO 8859-1 is read as Windows-1252 if it has bytes from 0x80 to 0x9f, and a
+    declaration of UTF-16 in single bytes as UTF-8.
 
     Raises:
-        UserError: it cannot be read, or is in another encoding.
+        UserError: the file cannot be read, or is in another encoding.
     """
     with opened(path, str(path)) as file:
         content = file.read()
-    # Of XML only the first tag says it; of others, no comment.
-    is_xml = re.match(rb"\s*<(?:\?xml|xliff)[^>]*>?", content)
-    head = is_xml[0] if is_xml else re.sub(rb"(?s)<!--.*?(?:-->|\Z)", b"", content)
+    # XML declares its encoding in the first tag only; in other files, comments do not count.
+    xml_tag = re.match(rb"\s*<(?:\?xml|xliff)[^>]*>?", content)
+    head = xml_tag[0] if xml_tag else re.sub(rb"(?s)<!--.*?(?:-->|\Z)", b"", content)
     declared = None if content.startswith(BOM_UTF8) else _ENCODING.search(head)
     encoding = declared[1].decode() if declared else "utf-8"
-    if encoding.lower() in ("iso-8859-1", "latin1") and re.search(rb"[\x80-\x9f]", content):
-        encoding = "cp1252"
     try:
+        if lookup(encoding).name == "iso8859-1" and re.search(rb"[\x80-\x9f]", content):
+            encoding = "cp1252"
         if (text := content.decode(encoding)).encode(encoding, "replace") == content:
             return text, encoding
         raise UnicodeError(f"{encoding} would write other bytes")
     except (UnicodeError, LookupError) as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
         problem = f"{path}, line {line}: {reason_of(error)}"
-        raise UserError(f"{problem}; expected UTF-8 or what the file names: convert it.") from error
+        raise UserError(f"{problem}; expected UTF-8 or as declared: convert the file.") from error
 
 
 def filled(text: str, edits: Iterable[Edit]) -> str:
-    """Returns a text with edits that do not overlap."""
-    parts, place = [], 0
+    """Returns a text with edits applied; they must not overlap."""
+    parts, copied = [], 0
     for start, end, new in sorted(edits):
-        parts += [text[place:start], new]
-        place = end
-    return "".join([*parts, text[place:]])
+        parts += [text[copied:start], new]
+        copied = end
+    return "".join([*parts, text[copied:]])
 
 
 def without_key(text: str) -> str:
-    """Returns a text without the mark of its shortcut key."""
-    place = _key(text)
-    return text if place is None else text[:place] + text[place + 1 :]
+    """Returns a text without the mark of its shortcut key: "Exit" for "E&xit"."""
+    mark = _mark_index(text)
+    return text if mark is None else text[:mark] + text[mark + 1 :]
 
 
 def sound_text(source: str, translation: Translation, encoding: str) -> str:
-    """Returns a translation with its source's shortcut key.
+    """Returns a translation with the mark of its source's shortcut key; "" if it is broken.
 
-    "" if the translation is broken. It is broken, too, if the encoding lacks its characters.
+    It is broken if it is cut off or left untranslated, if its placeholders are not the source's, if
+    it has control characters, or if the encoding lacks its characters.
 
     Args:
-        source: the text, with its key.
-        translation: the translation of the text without the key.
-        encoding: of the file.
+        source: the text, with the mark.
+        translation: the translation of the text without the mark.
+        encoding: the file's encoding.
     """
-    text, own = translation.text, kept(source)
-    # Where the model does not keep it, `translate_sentences` returns the source; names stay, too.
+    text, kept_parts = translation.text, kept(source)
+    # If the model loses a placeholder, `translate_sentences` returns the source. One or two words
+    # may be a name, which stays.
     words = sum(map(str.isalpha, masked(text, " ").split()))
-    is_source = text == without_key(source) and (words > 2 or _FORMS.search(source))
+    is_source = kept_parts and text == without_key(source) and (words > 2 or _FORMS.search(source))
     is_cut = translation.truncated or not translation.finished
-    is_other = kept(text) != own or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
+    is_other = kept(text) != kept_parts or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
     is_unwritable = text.encode(encoding, "replace").decode(encoding) != text
-    if is_cut or is_other or is_unwritable or (own and is_source) or CONTROL.search(source + text):
-        return ""
-    return with_key(source, text)
+    is_broken = is_cut or is_other or is_unwritable or is_source or CONTROL.search(source + text)
+    return "" if is_broken else with_key(source, text)
 
 
 def with_key(source: str, text: str) -> str:
-    """Marks the source's shortcut key in a translation.
+    """Returns a translation, `text`, with the mark of its source's shortcut key, if there is one.
 
-    "" if there is no place for it. The mark goes before the same letter at the start of a word, or
-    else before the first letter.
+    The mark goes before the same letter at the start of a word, or else before the first letter.
+    Returns "" if the text has no letter, or the mark would not be read as one there.
     """
-    if (place := _key(source)) is None:
+    if (mark := _mark_index(source)) is None:
         return text
     shown = masked(text, " ")
-    match = re.search(rf"(?i)\b{source[place + 1]}", shown) or re.search(r"[^\W\d_]", shown)
-    marked = f"{text[: match.start()]}{source[place]}{text[match.start() :]}" if match else ""
+    letter = re.search(rf"(?i)\b{source[mark + 1]}", shown) or re.search(r"[^\W\d_]", shown)
+    marked = f"{text[: letter.start()]}{source[mark]}{text[letter.start() :]}" if letter else ""
     return marked if without_key(marked) == text else ""
 
 
-def _key(text: str) -> int | None:
-    """Returns the place of the mark of a shortcut key; None without one, and with several."""
+def _mark_index(text: str) -> int | None:
+    """Returns the index of the mark of a shortcut key; None without one, and with several."""
     # Few texts have any, and masking takes long.
     shown = masked(text, " ") if {*"&_~"} & {*text} else ""
-    places = [match.start(1) for match in _KEY.finditer(shown)]
-    return places[0] if len(places) == 1 and text.count(text[places[0]]) == 1 else None
+    marks = [match.start(1) for match in _KEY.finditer(shown)]
+    return marks[0] if len(marks) == 1 and text.count(text[marks[0]]) == 1 else None

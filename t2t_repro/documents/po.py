@@ -1,4 +1,4 @@
-"""Gettext's catalogues (.po): their entries, and how translations are written into them."""
+"""Reads the entries of Gettext's catalogues (.po), and writes translations into them."""
 
 import json
 import re
@@ -20,76 +20,83 @@ _ENTRY = re.compile(rf"""(?mx)(?P<comments>\ufeff?(?:[ \t\r]*\n|[ \t]*\#(?!~).*(
     |(?P<obsolete>(?:[ \t]*\#~.*(?:\n|\Z))++)|\Z|(?P<wrong>.+))""")
 
 _FUZZY = re.compile(r"(?m)^[ \t]*#,.*\bfuzzy\b")
-# The former source (#|) stands below the flags.
+# The flags, or where they go: before the former source (#|), or at the end of the comments.
 _FLAGS = re.compile(r"(?m)^[ \t]*#,|(?=^[ \t]*#\|)|\Z")
-# Where translators name themselves, and GTK's direction of writing.
+# Messages that are not translated: translators' names, and GTK's direction of writing.
 _NO_TEXT = re.compile(r"translator-credits|Your (?:names|emails)|default:(?:LTR|RTL)")
 _PLURAL = re.compile(r"nplurals *= *([1-9])\b[^;]*; *plural *= *([^;\n]+)")
 
 
 Entry = tuple[re.Match[str], list[str], list[str], str]
-"""The match in the file, the text with its plural, their translations, and the kind: "header",
-"obsolete", "empty" or "fuzzy", "" if it is translated."""
+"""The match in the file; the text, and its plural if there is one; the translation, or one for each
+plural form; and the kind: "header", "obsolete", "empty", "fuzzy", or "" if it is translated."""
 
 
 def entries(path: Path, text: str) -> Iterator[Entry]:
     """Yields the entries of a catalogue.
 
     Raises:
-        UserError: a line is not PO's.
+        UserError: a line is not in PO's syntax.
     """
     for entry in _ENTRY.finditer(text):
         if entry["wrong"]:
-            line = f"{path}, line {text[: entry.start('wrong')].count(chr(10)) + 1}"
-            raise UserError(f'{line}: {short(entry["wrong"])}, expected msgid "..." msgstr "...".')
+            number = text.count("\n", 0, entry.start("wrong")) + 1
+            problem = f"{path}, line {number}: {short(entry['wrong'])}"
+            raise UserError(f'{problem}, expected msgid "..." msgstr "...".')
         for _ in re.findall(r"(?m)^\s*#~\s*msgid\s", entry["obsolete"] or ""):
             yield entry, [], [], "obsolete"
         if entry["source"]:
-            sources = [_read(entry[name]) for name in ("source", "plural") if entry[name]]
-            forms = [_read(form) for form in re.findall(_FORM, entry["forms"])]
+            sources = [_unquoted(entry[name]) for name in ("source", "plural") if entry[name]]
+            forms = [_unquoted(form) for form in re.findall(_FORM, entry["forms"])]
+            is_header = not sources[0] and not entry["context"]
             is_fuzzy = _FUZZY.search(entry["comments"])
             kind = "empty" if not all(forms) else "fuzzy" if is_fuzzy else ""
-            yield entry, sources, forms, kind if sources[0] or entry["context"] else "header"
+            yield entry, sources, forms, "header" if is_header else kind
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
-    """Yields a catalogue's translations, or why one is skipped (see `entries`).
+    """Yields both sides of each translated text, or the kind of an entry that is skipped.
 
     Args:
-        path: of the catalogue.
-        languages: the languages of its two sides; the header may name the second one.
+        path: the catalogue.
+        languages: the languages of source and target; the header may name another target language.
+
+    Raises:
+        UserError: the file cannot be read, or a line is not in PO's syntax.
     """
     source_language, language = languages
-    for _, sources, forms, kind in entries(path, read_text(path)[0]):
+    text, _ = read_text(path)
+    for _, sources, forms, kind in entries(path, text):
         if kind == "header" and (named := re.search(r"(?m)^Language: *([\w-]+)", forms[0])):
             language = named[1]
-            # The texts are then in the other one.
-            tag, *tags = (f"{code}-".lower().replace("_", "-") for code in (language, *languages))
-            is_exchanged = tag.startswith(tags[0]) and not tag.startswith(tags[1])
-            source_language = languages[is_exchanged]
+            tag, *sides = (f"{code}-".lower().replace("_", "-") for code in (language, *languages))
+            # A file that translates into the source language has its texts in the target language.
+            is_reversed = tag.startswith(sides[0]) and not tag.startswith(sides[1])
+            source_language = languages[1 if is_reversed else 0]
         if kind:
             yield kind
             continue
-        # A single form is that of the plural.
+        # The first form is paired with the singular, the last or only one with the plural.
         for source, form in zip(sources[-len(forms) :], forms[:1] + forms[-1:], strict=False):
             yield [(source_language, CONTROL.sub("", source)), (language, CONTROL.sub("", form))]
 
 
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
-    """Yields the edits of each entry without a translation, which becomes fuzzy.
+    """Yields the edits of each entry without a translation: they add one, and mark it as fuzzy.
 
-    Of plural forms, that of 1 is made from the singular. Where it is that of many other numbers,
-    too, it is made from the plural if the singular has other placeholders.
+    The plural form of the number 1 is translated from the singular, other forms from the plural. So
+    is the form of 1 if it is the only one, or if many other numbers have it, too, and the singular
+    has other placeholders than the plural.
 
     Raises:
-        UserError: a line is not PO's, or the rule of plural forms is not C's.
+        UserError: a line is not in PO's syntax, or the rule of plural forms not in C's.
     """
-    # The form of each number.
-    count, rule = 2, [1, 0]
+    # The number of forms, and the form of each number: by default, 1 has the first of two.
+    form_count, form_of = 2, [1, 0]
     for entry, sources, forms, kind in entries(path, text):
         if kind == "header" and (plural := _PLURAL.search(forms[0])):
             try:
-                count, rule = int(plural[1]), [*map(c2py(plural[2]), range(1000))]
+                form_count, form_of = int(plural[1]), [*map(c2py(plural[2]), range(1000))]
             except (ValueError, ZeroDivisionError) as error:
                 raise UserError(f"{path}: {short(plural[0])}, expected a rule in C.") from error
         if kind != "empty" or not sources[0].strip() or _NO_TEXT.fullmatch(sources[0]):
@@ -100,29 +107,31 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         newline = "\r\n" if "\r\n" in entry[0] else "\n"
         lines = [f"msgstr {_quoted(texts[0], newline)}"]
         if entry["plural"]:
-            # French has that of 1 for 0, too: msgfmt takes a few numbers for one.
-            own = rule.count(rule[1]) < 5 or (count > 1 and kept(sources[0]) == kept(sources[1]))
-            chosen = [texts[0 if own and i == rule[1] else 1] for i in range(count)]
+            # In French, 0 has the form of 1, too. For msgfmt, a form of fewer than five numbers may
+            # lack placeholders of the plural.
+            is_alike = form_count > 1 and kept(sources[0]) == kept(sources[1])
+            singular = form_of[1] if is_alike or form_of.count(form_of[1]) < 5 else None
+            chosen = [texts[0 if i == singular else 1] for i in range(form_count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
-        # Forms that are there stay.
-        old = [m[0].strip() if _read(m[0]) else "" for m in re.finditer(_FORM, entry["forms"])]
+        # Existing translations of forms stay.
+        old = [m[0].strip() if _unquoted(m[0]) else "" for m in re.finditer(_FORM, entry["forms"])]
         lines = [existing or new for existing, new in zip_longest(old, lines) if existing or new]
-        last = newline if entry["forms"].endswith("\n") else ""
-        edits = [(*entry.span("forms"), newline.join(lines) + last)]
+        ending = newline if entry["forms"].endswith("\n") else ""
+        edits = [(*entry.span("forms"), newline.join(lines) + ending)]
         if not _FUZZY.search(entry["comments"]) and (flags := _FLAGS.search(entry["comments"])):
-            place = entry.start() + flags.end()
-            edits.append((place, place, " fuzzy," if flags[0] else f"#, fuzzy{newline}"))
+            at = entry.start() + flags.end()
+            edits.append((at, at, " fuzzy," if flags[0] else f"#, fuzzy{newline}"))
         yield edits
 
 
-def _read(strings: str) -> str:
-    """Returns the text of PO's strings, which are C's; octal numbers may be bytes of UTF-8."""
+def _unquoted(strings: str) -> str:
+    """Joins quoted strings, and decodes C's escapes; octal ones may be bytes of UTF-8."""
     inner = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings)).encode()
     content = inner.decode("unicode_escape", "replace").encode("latin-1", "replace")
     return content.decode(errors="replace")
 
 
 def _quoted(text: str, newline: str) -> str:
-    """Returns a text as PO's strings, a line each."""
+    """Quotes each line of a text; several begin with an empty string, as Gettext writes them."""
     quoted = [json.dumps(line, ensure_ascii=False) for line in re.split(r"(?<=\n)(?!\Z)", text)]
-    return newline.join(['""', *quoted] if quoted[1:] else quoted)
+    return newline.join(['""', *quoted] if len(quoted) > 1 else quoted)

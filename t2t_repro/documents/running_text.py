@@ -1,4 +1,4 @@
-"""Subtitles (.srt) and HTML: all of their text is translated; times and markup stay."""
+"""Fills subtitles (.srt) and HTML: all of their text is translated; times and markup stay."""
 
 import re
 import textwrap
@@ -10,8 +10,8 @@ from t2t_repro.documents.edits import Edit, Translate
 from t2t_repro.documents.html import html_of, split_html
 from t2t_repro.errors import UserError
 
-# The lines of a cue without its number and times. One with a dash in front is another speaker's,
-# one with a note or a bracket a song's or a sound's.
+# A speech: lines of a cue, without its number and times, until the next speaker's. A dash in front
+# of a line begins another speaker's, a note or a bracket a song or a sound.
 _TIMES = r"[ \t]*-?\d[\d:., \t]*-->[ \t]*-?\d"
 _HEAD = rf"\ufeff?(?:[ \t]*\d+\s*\n)?{_TIMES}"
 _SPEAKER = r"[ \t]*(?:<[^>]*>|\{\\[^}]*\}|[\u200e\u200f\u202a-\u202e])*(?:[-‐-—♪♫[]|>>)"
@@ -19,17 +19,20 @@ _SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_SPEAKER}|{_HEAD}).
 
 
 def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
-    """Yields the edit of what each speaker of each cue says: one text, wrapped again.
+    """Yields the edit of each speaker's lines in each cue: translated as one text, wrapped again.
 
     Raises:
-        UserError: it has no times, ends lines with CR, or is WebVTT, whose styles are no text.
+        UserError: the file has no times, ends its lines with CR alone, or is WebVTT, which has
+            styles that are not text.
     """
     if re.match("\ufeff?WEBVTT", text) or not re.search(rf"(?m)^{_HEAD}.*\n|\A\s*\Z", text):
         problem = f"{path} is WebVTT, has no times, or ends its lines with CR alone"
         raise UserError(f"{problem}; expected SubRip with LF: convert it (ffmpeg -i FILE NEW.srt).")
     for speech in _SPEECH.finditer(text):
-        new = translate(" ".join(re.sub(rf"(?<={SIGN})\s*\n\s*(?={SIGN})", "", speech[0]).split()))
-        # Players show 42 characters; tags are not divided.
+        # Scripts without blanks need none at a line break.
+        joined = re.sub(rf"(?<={SIGN})\s*\n\s*(?={SIGN})", "", speech[0])
+        new = translate(" ".join(joined.split()))
+        # Players show 42 characters. A tag is not wrapped: its blanks are hidden until then.
         width = max(42, *map(len, speech[0].splitlines()))
         new = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), new)
         lines = textwrap.wrap(new, width, break_long_words=False, break_on_hyphens=False)
@@ -38,10 +41,10 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
 
 
 def fill_html(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
-    """Yields the edit of each piece of text (see `split_html`)."""
-    place = 0
+    """Yields the edit of each piece of text (see `split_html`); none if it is not translated."""
+    end = 0
     for piece, words in split_html(text):
-        place += len(piece)
+        end += len(piece)
         if words:
             new = html_of(translate(words), piece)
-            yield [(place - len(piece), place, new)] if new else []
+            yield [(end - len(piece), end, new)] if new else []

@@ -39,21 +39,23 @@ def paper_bleu(
 
     Args:
         translations: plain text.
-        references: likewise; of each sentence, one or several.
+        references: plain text; one or several of each sentence.
         sources: not used.
         language: the language of both texts, for Moses' abbreviations.
         split_compounds: whether hyphenated words are split, as T2T did for German.
+
+    Raises:
+        UserError: see `aligned`.
     """
-    words = moses_words(language)
+    tokenise = moses_words(language)
     split = at_compounds if split_compounds else str
     hypotheses, rows = aligned(translations, references)
-    hypotheses = [split(words(line)) for line in hypotheses]
-    rows = [tuple(split(words(line)) for line in row) for row in rows]
+    hypotheses = [split(tokenise(line)) for line in hypotheses]
+    rows = [tuple(split(tokenise(line)) for line in row) for row in rows]
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    preprocessing = (
-        f"moses:{language}|quotes:plain|compounds:{'split' if split_compounds else 'whole'}"
-        f"|sacremoses:{importlib.metadata.version('sacremoses')}"
-    )
+    compounds = "split" if split_compounds else "whole"
+    version = importlib.metadata.version("sacremoses")
+    preprocessing = f"moses:{language}|quotes:plain|compounds:{compounds}|sacremoses:{version}"
     return sacrebleu_score(metric, PAPER_BLEU, hypotheses, rows, preprocessing)
 
 
@@ -66,15 +68,18 @@ def at_compounds(line: str) -> str:
 
 
 def moses_words(language: str) -> Callable[[str], str]:
-    """Returns a function that applies Moses' plain punctuation and tokenisation to a line."""
-    # The import takes a third of a second, which other commands need not pay.
+    """Returns a function that tokenises a line as Moses does, with plain punctuation.
+
+    The tokens are separated by spaces.
+    """
+    # The import takes a third of a second, which other commands need not wait for.
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     punctuation = MosesPunctNormalizer(lang=language)
     tokeniser = MosesTokenizer(lang=language)
 
-    def words(line: str) -> str:
+    def tokenise(line: str) -> str:
         plain = punctuation.replace_unicode_punct(line).replace("„", '"')
         return str(tokeniser.tokenize(plain, return_str=True))
 
-    return words
+    return tokenise

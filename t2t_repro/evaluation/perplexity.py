@@ -14,6 +14,7 @@ from t2t_repro.model.transformer import Transformer
 
 _WITHOUT_SMOOTHING = CrossEntropy(0.0)
 
+# The largest nll whose exponential is a float.
 _MOST_NLL = math.log(sys.float_info.max)
 
 
@@ -35,29 +36,29 @@ class HeldOutLoss:
 
     def nll(self) -> float:
         """Returns the negative log-likelihood per target token, EOS included, in nats."""
-        total, tokens = self.sums()
-        return total / tokens
+        nll, tokens = self.sums()
+        return nll / tokens
 
     def sums(
         self, first: int = 0, every: int = 1, within: range | None = None
     ) -> tuple[float, float]:
-        """Returns the nll of some batches, in nats, and their target tokens.
+        """Returns the nll of some batches, in nats, and the number of their target tokens.
 
         Args:
-            first: number of the first batch.
+            first: index of the first batch.
             every: step from one batch to the next; 1 for all.
-            within: numbers of the sentences; all by default.
+            within: indices of consecutive sentences that make the batches; all by default.
         """
-        total = tokens = 0.0
+        nll = tokens = 0.0
         batches = self._batches if within is None else self._batches_of(within)
         for indices in batches[first::every]:
-            nll, count = self._sums(*self._store.padded_batch(indices))
-            total += float(nll)
-            tokens += float(count)
-        return total, tokens
+            batch_nll, batch_tokens = self._sums(*self._store.padded_batch(indices))
+            nll += float(batch_nll)
+            tokens += float(batch_tokens)
+        return nll, tokens
 
     def _batches_of(self, sentences: range) -> list[NDArray[np.int64]]:
-        """Groups some sentences by length: the indices of each batch."""
+        """Groups consecutive sentences by length; returns the indices of each batch."""
         lengths = self._longest[sentences.start : sentences.stop]
         groups = group_by_length(lengths, self._tokens_per_batch)
         return [group + sentences.start for group in groups]
@@ -65,7 +66,7 @@ class HeldOutLoss:
     def perplexity(self) -> float:
         """Returns exp(nll), the perplexity per subword, which depends on the subword model.
 
-        Infinite if it does not fit into a float, e.g. after divergence.
+        It is infinite if it does not fit into a float, e.g. after divergence.
         """
         nll = self.nll()
         return math.exp(nll) if nll < _MOST_NLL else math.inf

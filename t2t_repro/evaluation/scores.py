@@ -26,10 +26,10 @@ class Segments:
     """The sentences of one of sacreBLEU's scores, from which `significance` draws samples.
 
     Attributes:
-        metric: computed the score.
+        metric: the metric that computed the score.
         translations: the texts that the metric got, e.g. tokenised.
-        references: likewise: the first ones of all sentences, then the second, and so on; None
-            where a sentence has fewer.
+        references: a list of the first references of all sentences, then one of the second, and so
+            on; None where a sentence has fewer.
         preprocessing: a suffix of the signature; see `sacrebleu_score`.
     """
 
@@ -39,7 +39,7 @@ class Segments:
     preprocessing: str = ""
 
     def signature(self, metric_signature: object) -> str:
-        """Joins a signature of sacreBLEU's and the preprocessing."""
+        """Returns a signature of sacreBLEU's with the preprocessing, if any, after it."""
         return "|".join(filter(None, (str(metric_signature), self.preprocessing)))
 
 
@@ -81,25 +81,25 @@ or a tuple of texts where `evaluate` has several --reference.
 def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score]], Any]:
     """Makes a decorator that gives a function the settings of one of sacreBLEU's metrics.
 
-    They take the place of its **options. gin binds each by name, as in `chrf.word_order = 2`.
+    They replace `**options` in its signature. gin binds each by name: `chrf.word_order = 2`.
     """
-    # sacreBLEU annotates both as any text.
-    limits = {
+    # sacreBLEU annotates these settings as str: only these values work.
+    types = {
         "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
         "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
     }
 
     def with_settings(function: Callable[..., Score]) -> Any:
         *arguments, _options = inspect.signature(function).parameters.values()
-        # References are an argument. `bleu_tokenizer` looks at them, not at trg_lang.
         settings = [
             setting.replace(
-                kind=setting.KEYWORD_ONLY, annotation=limits.get(setting.name, setting.annotation)
+                kind=setting.KEYWORD_ONLY, annotation=types.get(setting.name, setting.annotation)
             )
             for setting in inspect.signature(metric).parameters.values()
+            # References are an argument. `bleu_tokenizer` chooses by them, not by trg_lang.
             if setting.name not in ("references", "trg_lang")
         ]
-        # gin reads the signature, and `validated` the annotations.
+        # gin reads the signature, and `configurable` the annotations.
         function.__signature__ = inspect.Signature([*arguments, *settings])  # type: ignore[attr-defined]
         function.__annotations__ |= {setting.name: setting.annotation for setting in settings}
         return configurable(denylist=TEXTS)(function)
@@ -109,34 +109,34 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
 
 @_settings_of(BLEU)
 def bleu(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
-    """Computes BLEU of plain text, cased, with sacreBLEU's settings.
+    """Computes cased corpus BLEU of plain text, with sacreBLEU's settings.
 
-    By default `tokenize` is 13a. For references in a script without blanks it is zh or char (see
+    By default `tokenize` is 13a, or zh or char for references in a script without blanks (see
     `bleu_tokenizer`). A sentence has one or several references. The sources are not used.
 
     Raises:
-        UserError: sacreBLEU lacks a package or a file that the tokenizer needs.
+        UserError: sacreBLEU lacks a package or a file that the tokenizer needs; or see `aligned`.
     """
     hypotheses, rows = aligned(translations, references)
-    name = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*rows))
-    if name != "13a":
-        logging.log_first_n(logging.INFO, f"BLEU: by sacreBLEU's tokenizer {name!r}", 1)
-    # sacreBLEU's own warning takes several lines; force=True below silences it.
+    tokenizer = options["tokenize"] = options.get("tokenize") or bleu_tokenizer(chain(*rows))
+    if tokenizer != "13a":
+        logging.log_first_n(logging.INFO, f"BLEU: by sacreBLEU's tokenizer {tokenizer!r}", 1)
+    # sacreBLEU warns at 100 such lines too, but in several lines: force=True below silences it.
     if not options.get("force") and sum(line.endswith(" .") for line in hypotheses) >= 100:
         message = "the translations look tokenised, which changes BLEU: detokenise them, or bind "
         logging.log_first_n(logging.WARNING, f"{message}bleu.force = True", 1)
     try:
         return sacrebleu_score(BLEU(**options | {"force": True}), "BLEU", hypotheses, rows)
     except (ImportError, RuntimeError, OSError) as error:
-        raise UserError(f"bleu.tokenize = {name!r}: {error} Or bind 'char'.") from error
+        raise UserError(f"bleu.tokenize = {tokenizer!r}: {error} Or bind 'char'.") from error
 
 
 @configurable(denylist=TEXTS)
 def tokenised_bleu(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes BLEU of tokenised, lower-cased text: words are separated by spaces.
+    """Computes corpus BLEU of tokenised text, lower-cased: words are separated by spaces.
 
-    The protocol of the published Multi30k figures (Moses' multi-bleu.perl -lc). Not comparable with
-    `bleu`, whose tokenisation is another.
+    Published Multi30k figures are computed in this way (Moses' multi-bleu.perl -lc). It is not
+    comparable with `bleu`, which tokenises differently.
     """
     metric = BLEU(tokenize="none", lowercase=True, force=True)
     return sacrebleu_score(metric, "tokenised lower-cased BLEU", translations, references)
@@ -144,7 +144,8 @@ def tokenised_bleu(translations: Texts, references: References, sources: Texts =
 
 @_settings_of(CHRF)
 def chrf(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
-    """Computes chrF: F2 of character n-grams up to 6; see `bleu`."""
+    """Computes chrF: F2 of character n-grams up to 6 by default; see `bleu`."""
+    # As in sacreBLEU: chrF++ has word_order = 2.
     name = "chrF" + "+" * options.get("word_order", 0)
     return sacrebleu_score(CHRF(**options), name, translations, references)
 
@@ -159,9 +160,9 @@ def chrf_plus_plus(translations: Texts, references: References, sources: Texts =
 def ter(translations: Texts, references: References, sources: Texts = (), **options: Any) -> Score:
     """Computes TER: the edits, including shifts of phrases, from translation to reference.
 
-    In percent of the reference's words, so it may exceed 100; lower is better. sacreBLEU's
-    defaults: lower-cased words that are separated by spaces. Where the references are in Han or
-    kana, `normalized` and `asian_support` are True by default. See `bleu`.
+    It is in percent of the reference's words, so it may exceed 100; lower is better. By default,
+    words are lower-cased and separated by spaces. For references in Han or kana, `normalized` and
+    `asian_support` are True by default. See `bleu`.
     """
     hypotheses, rows = aligned(translations, references)
     is_asian = unspaced_script(chain(*rows)) in (HAN, KANA)
@@ -173,8 +174,8 @@ def ter(translations: Texts, references: References, sources: Texts = (), **opti
 def exact_match(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes the percentage of translations that equal one of their references."""
     hypotheses, rows = aligned(translations, references)
-    equal = sum(text in row for text, row in zip(hypotheses, rows, strict=True))
-    return Score("exact match", 100.0 * equal / len(hypotheses))
+    matches = sum(text in row for text, row in zip(hypotheses, rows, strict=True))
+    return Score("exact match", 100.0 * matches / len(hypotheses))
 
 
 def sacrebleu_score(
@@ -189,8 +190,8 @@ def sacrebleu_score(
     Args:
         metric: a metric of sacreBLEU.
         name: the score's name.
-        translations: the texts that the metric takes.
-        references: likewise; of each sentence, one or several.
+        translations: the texts that the metric takes, e.g. tokenised.
+        references: likewise; one or several of each sentence.
         preprocessing: names the preprocessing of both texts in the signature, e.g.
             "moses:de|compounds:split".
 
@@ -201,25 +202,26 @@ def sacrebleu_score(
     segments = Segments(metric, hypotheses, list(map(list, zip_longest(*rows))), preprocessing)
     value = float(metric.corpus_score(hypotheses, segments.references).score)
     signature = segments.signature(metric.get_signature())
-    # Without a tokenizer words end at blanks: such lines match whole or not at all.
+    # Without a tokenizer, words end at blanks: a line without blanks matches whole or not at all.
     if not value and "|tok:none|" in signature and unspaced_script(chain(*rows)):
         logging.log_first_n(logging.WARNING, f"{name} takes a line without blanks for one word", 1)
     return Score(name, value, signature, segments=segments)
 
 
 def aligned(translations: Texts, references: References) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Returns the translations of a metric, and the references of each.
+    """Returns the translations of a metric, and a tuple of the references of each.
 
     Raises:
         UserError: the numbers of translations and references differ, or there are none.
     """
     hypotheses = texts("translations", translations)
+    # `texts` refuses a single text in the place of a list.
     items = texts("references", references) if isinstance(references, str) else references
-    each = enumerate([item] if isinstance(item, str) else item for item in items)
-    rows = [tuple(texts(f"references[{number}]", row)) or ("",) for number, row in each]
+    lists = ([item] if isinstance(item, str) else item for item in items)
+    rows = [tuple(texts(f"references[{n}]", row)) or ("",) for n, row in enumerate(lists)]
     if len(hypotheses) != len(rows) or not rows:
         problem = f"there are {len(hypotheses)} translations and {len(rows)} references"
-        raise UserError(f"{problem}, expected as many, at least 1: give files of one text.")
+        raise UserError(f"{problem}, expected as many, at least 1: give files of the same text.")
     if blank := sum(not "".join(row).strip() for row in rows):
         logging.log_first_n(logging.WARNING, f"{blank} of {len(rows)} references are blank", 1)
     return hypotheses, rows

@@ -17,7 +17,7 @@ Test = Literal["bootstrap", "randomisation"]
 
 sacreBLEU's seed is 12345, or in the environment variable SACREBLEU_SEED."""
 
-_LEVEL = 0.05
+_SIGNIFICANCE_LEVEL = 0.05
 
 
 class Estimate(NamedTuple):
@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
         score: the score, with the resampling in its signature.
         mean: mean score of samples of sentences, drawn with replacement; None if not computed.
         half_width: half of the samples' 95 % interval; None if not computed.
-        p_value: probability of a difference from the baseline at least as large by chance; None of
+        p_value: probability of a difference from the baseline at least as large by chance; None for
             the baseline, and if not computed.
     """
 
@@ -43,7 +43,7 @@ class System(NamedTuple):
     Attributes:
         name: the system's file, or model directory.
         translations: one for each sentence.
-        perplexity: per subword, of a model on a split of the data.
+        perplexity: of a model on a split of the data, per subword; None if not computed.
         estimates: one for each metric, in the same order for all systems.
     """
 
@@ -65,65 +65,67 @@ def compare(
         scores: the scores of the baseline, then of every system, on the same sentences. Of a single
             system, the interval is estimated.
         test: the significance test; None for the scores alone.
-        samples: their number; by default sacreBLEU's: 1,000, for randomisation 10,000.
+        samples: the number of samples of the test; by default sacreBLEU's: 1,000 for the bootstrap,
+            10,000 for randomisation.
         with_interval: adds intervals, of 1,000 samples, to randomisation; the bootstrap always has
             them.
+
+    Returns:
+        an estimate for each score: the score alone if a metric is not one of sacreBLEU's.
     """
     segments = [score.segments for score in scores if score.segments]
     if test is None or len(segments) < len(scores):
         return [Estimate(score) for score in scores]
     paired_test = PairedTest(
-        [(str(number), system.translations) for number, system in enumerate(segments)],
-        {"": segments[0].metric},
-        segments[0].references,
-        "bs" if test == "bootstrap" else "ar",
-        samples or 0,
-        0 if with_interval and test == "randomisation" else -1,
+        named_systems=[(str(n), system.translations) for n, system in enumerate(segments)],
+        metrics={"": segments[0].metric},
+        references=segments[0].references,
+        test_type="bs" if test == "bootstrap" else "ar",
+        n_samples=samples or 0,
+        # 0 is sacreBLEU's default number, -1 is without intervals.
+        n_ar_confidence=0 if with_interval and test == "randomisation" else -1,
     )
-    signatures, results_by_name = paired_test()
+    signatures, columns = paired_test()
     signature = segments[0].signature(*signatures.values())
-    results: Any = list(results_by_name.values())[1]
+    # The first column has the names of the systems, the second the results of the only metric.
+    results: Any = list(columns.values())[1]
     estimates = []
     for score, result in zip(scores, results, strict=True):
+        # sacreBLEU gives the smallest possible p-value to a system that equals the baseline.
         is_equal = result.p_value is not None and score.value == scores[0].value
-        # sacreBLEU gives the smallest possible p where there is no difference.
         figures = (result.mean, result.ci, 1.0 if is_equal else result.p_value)
-        # JSON cannot hold NumPy's numbers.
+        # NumPy's numbers cannot be written as JSON.
         as_floats = (None if figure is None else float(figure) for figure in figures)
         estimates.append(Estimate(score._replace(signature=signature), *as_floats))
     return estimates
 
 
 def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
-    """Returns the lines of a table, and of notes below it.
-
-    It has a row for each system.
+    """Returns the lines of a Markdown table with a row for each system, and of notes below it.
 
     Args:
         systems: systems with the same metrics.
         has_baseline: whether the first system is the baseline of the p-values.
     """
-    metrics = [estimate.score for estimate in systems[-1].estimates]
-    head = [f"{metric.name} {'↑' if metric.higher_is_better else '↓'}" for metric in metrics]
-    rows = [["system", *head]]
+    scores = [estimate.score for estimate in systems[-1].estimates]
+    heads = [f"{score.name} {'↑' if score.higher_is_better else '↓'}" for score in scores]
+    rows = [["system", *heads]]
     rows += [[system.name, *map(_cell, system.estimates)] for system in systems]
     if has_baseline:
-        rows[1][0] += " (baseline)"
+        rows[1][0] += " (baseline)"  # Its name: row 0 is the head.
     lines = [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
-    lines.insert(1, "|---" + "|---:" * len(metrics) + "|")
+    lines.insert(1, "|---" + "|---:" * len(scores) + "|")
     note = "↑ higher is better, ↓ lower is."
     if any(estimate.mean is not None for system in systems for estimate in system.estimates):
         note += " μ ± : mean of bootstrap samples, and half of their 95 % interval."
     if has_baseline:
-        note += (
-            " p: probability of a difference from the baseline at least as large by chance; * below"
-            f" {_LEVEL}."
-        )
+        by_chance = "probability of a difference from the baseline at least as large by chance"
+        note += f" p: {by_chance}; * below {_SIGNIFICANCE_LEVEL}."
     return [*lines, "", note, "", *_signatures(systems[-1], has_baseline)]
 
 
 def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
-    """Returns the lines of all figures, unrounded (see `as_markdown`)."""
+    """Returns the systems as a JSON list, with unrounded figures (see `as_markdown`)."""
     table = [
         {
             "system": system.name,
@@ -140,7 +142,7 @@ def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
 
 
 def as_lines(system: System) -> list[str]:
-    """Returns a line with interval and signature for each score."""
+    """Returns a line for each score: metric, value, interval and signature."""
     return [
         f"{estimate.score.name} {_cell(estimate)}"
         + (f"  [{estimate.score.signature}]" if estimate.score.signature else "")
@@ -154,12 +156,13 @@ def _cell(estimate: Estimate) -> str:
     if estimate.mean is not None:
         parts.append(f"(μ = {estimate.mean:.2f} ± {estimate.half_width:.2f})")
     if estimate.p_value is not None:
-        parts.append(f"p = {estimate.p_value:.4f}{'*' if estimate.p_value < _LEVEL else ''}")
+        star = "*" if estimate.p_value < _SIGNIFICANCE_LEVEL else ""
+        parts.append(f"p = {estimate.p_value:.4f}{star}")
     return " ".join(parts)
 
 
 def _signatures(system: System, has_baseline: bool) -> Iterator[str]:
-    """Yields a line for each score: its signature, and why it has no p-value."""
+    """Yields a line for each score with a signature, or with a reason why it has no p-value."""
     for estimate in system.estimates:
         parts = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
         if has_baseline and estimate.p_value is None:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 
 class ByteReader:
-    """The bytes of a file that are not read yet.
+    """Reads numbers and names from bytes, one after the other; `rest` is not read yet.
 
     Args:
         content: all bytes.
@@ -15,7 +15,7 @@ class ByteReader:
         self.rest = content
 
     def array(self, dtype: str, count: int) -> NDArray:
-        """Returns the next numbers of a dtype, such as "<u4".
+        """Reads the next `count` numbers of a dtype such as "<u4", and returns them: [count].
 
         Raises:
             ValueError: fewer bytes are left.
@@ -27,16 +27,16 @@ class ByteReader:
         return data.view(dtype)
 
     def number(self, dtype: str) -> int:
-        """Returns the next number."""
-        return int(self.array(dtype, 1)[0])
+        """Reads the next integer of a dtype."""
+        return int(self.array(dtype, 1).item())
 
     def name(self, length: int) -> str:
-        """Returns the next name, of `length` bytes with the NUL at its end.
+        """Reads the next name: `length` bytes, of which only the last is NUL.
 
         Raises:
             ValueError: the last byte is not NUL, or an earlier one is.
         """
         name = self.array("u1", length).tobytes()
         if name.find(b"\0") != len(name) - 1:
-            raise ValueError("it has a name without an end")
+            raise ValueError(f"it has the name {name!r}, expected NUL at its end only")
         return name[:-1].decode()

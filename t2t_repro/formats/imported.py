@@ -42,38 +42,38 @@ Array = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Value = TypeVar("Value")
 
+# A logit that adds nothing to a sum of exponentials in float32.
 NEVER = -1000.0
-"""A logit that adds nothing to a sum of exponentials in float32."""
 
+# `tied_embeddings` of whether source and target, and target and softmax, share a table.
 TIED = {
     (True, True): "all", (True, False): "source_target",
     (False, True): "target_softmax", (False, False): "none",
 }  # fmt: skip
-"""`tied_embeddings` of whether source and target, and target and softmax, share a table."""
 
 _WHOLE = "a file of the model that is whole: copy it again"
 _POINTER = b"version https://git-lfs"
+# Commands, and names of the files that they read; the first one whose files are there counts.
 _KINDS = [
-    ("translate", "model.json config.gin"), ("import_ctranslate2", "model.bin config.json"),
-    ("import_hugging_face", "config.json"), ("import_marian", "*.npz"), ("import_marian", "*.bin"),
-    ("import_marian", "*.y*ml"),
+    ("translate", "model.json with config.gin"),
+    ("import_ctranslate2", "model.bin with config.json"), ("import_hugging_face", "config.json"),
+    ("import_marian", "*.npz"), ("import_marian", "*.bin"), ("import_marian", "*.y*ml"),
 ]  # fmt: skip
-"""Commands, and names of the files that they read; the first one whose files are there counts."""
 
+# Archives of models expand to at most this many times their size.
 _EXPANDED = 16
-"""No model is compressed further."""
 _ZIPS = (".zip", ".argosmodel")
 _ARCHIVES = (*_ZIPS, ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+# Files that are no part of a model: hidden, outside an archive's folder, or an optimizer's.
 NOT_A_MODEL = re.compile(r"(^|[/\\])(__MACOSX|\.[^/\\])|\.optimizer\.")
-"""Files that are no part of a model: hidden, outside an archive's folder, or an optimizer's."""
 
 
 def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE) -> Value:
-    """Reads a file, and reports faults as a `UserError`.
+    """Returns the content of a file; reports faults as a `UserError`.
 
     Args:
-        path: of the file.
-        read: reads its content.
+        path: path of the file.
+        read: reads and returns the content.
         expected: for the error, a description of a good file, and how to get it.
 
     Raises:
@@ -92,13 +92,17 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
 
 
 def read_sentencepiece(path: Path) -> bytes:
-    """Reads and checks a SentencePiece model (see `read_file`)."""
+    """Returns the content of a SentencePiece model, which is checked.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
     model = read_file(path, lambda path: SentencePieceProcessor(model_file=str(path)))
     return bytes(model.serialized_model_proto())
 
 
 def refuse_pointer(path: Path) -> None:
-    """Refuses a pointer that Git LFS leaves in the place of a file.
+    """Checks that a file is not a pointer of Git LFS.
 
     Raises:
         UserError: the file is such a pointer.
@@ -110,11 +114,11 @@ def refuse_pointer(path: Path) -> None:
 
 @contextmanager
 def model_files(path: Path, *commands: str) -> Iterator[Path]:
-    """Yields a model's directory or file, unpacked if it is compressed.
+    """Yields the path of a model's directory or file, unpacked if it is compressed.
 
     Args:
-        path: as a user gives it.
-        commands: the commands of `_KINDS` that can read the model; all if none are given.
+        path: an archive, a directory or a file, as a user gives it.
+        commands: names in `_KINDS`; one of them must read the model. All if none are given.
 
     Raises:
         UserError: the archive cannot be used, there are several models, or none for the commands.
@@ -125,10 +129,10 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
             if _is_archive(model):
                 read_file(model, lambda archive: _unpack(archive, unpacked))
                 model = _only_model(Path(unpacked))
-            beside = model if model.is_dir() else model.parent
+            folder = model if model.is_dir() else model.parent
             # Weights or vocabularies that are compressed one by one.
             if model.suffix == ".gz" or any(model.glob("*.gz")):
-                for file in filter(Path.is_file, files_in(beside)):
+                for file in filter(Path.is_file, files_in(folder)):
                     if file.suffix == ".gz":
                         read_file(file, lambda file: _gunzip(file, Path(copies, file.stem)))
                     else:
@@ -136,31 +140,37 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
                 model = Path(copies, "" if model.is_dir() else model.stem)
             # A file beside a config.json stands for the directory.
             elif model.suffix in (".bin", ".h5", ".json", ".safetensors"):
-                model = beside if (beside / "config.json").exists() else model
-            _check_kind(model, commands or dict(_KINDS))
+                model = folder if (folder / "config.json").exists() else model
+            _check_kind(model, commands or [command for command, _ in _KINDS])
             yield model
         except UserError as error:
+            # Users know the path that they gave, not the temporary ones.
             text = str(error).replace(unpacked, str(path)).replace(copies, str(path))
             raise UserError(text) from error
 
 
 def _check_kind(path: Path, commands: Collection[str]) -> None:
-    """Checks by its file names that a command reads a model.
+    """Checks by the names of its files that one of `commands` reads a model.
 
     Raises:
-        UserError: none of `commands` reads it, or there are no files.
+        UserError: another command reads it, or none, or there are no files.
     """
-    names = [file.name for file in (files_in(path) if path.is_dir() else [path]) if path.exists()]
-    readers = (verb for verb, need in _KINDS if all(fnmatch.filter(names, x) for x in need.split()))
-    if (reader := next(readers, "")) not in commands:
-        shown = f"has {', '.join(names[:9])}" if names else "is missing or empty"
+    files = files_in(path) if path.is_dir() else [*filter(Path.exists, [path])]
+    names = [file.name for file in files]
+
+    def has_all(patterns: str) -> bool:
+        return all(fnmatch.filter(names, pattern) for pattern in patterns.split(" with "))
+
+    reader = next((command for command, patterns in _KINDS if has_all(patterns)), "")
+    if reader not in commands:
+        problem = f"{path} has {', '.join(names[:9])}" if names else f"{path} is missing or empty"
         other = f", which python -m t2t_repro.{reader} reads" if reader else ""
-        expected = " or ".join(x.replace(" ", " with ") for verb, x in _KINDS if verb in commands)
-        raise UserError(f"{path} {shown}{other}; expected {expected}, unpacked.")
+        expected = " or ".join(patterns for command, patterns in _KINDS if command in commands)
+        raise UserError(f"{problem}{other}; expected {expected}, unpacked.")
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Returns what a folder has, but for files that are no part of a model."""
+    """Returns the paths in a folder by name, but for files that are no part of a model."""
     return sorted(path for path in folder.iterdir() if not NOT_A_MODEL.search(path.name))
 
 
@@ -170,35 +180,40 @@ def _is_archive(path: Path) -> bool:
 
 def _unpack(path: Path, folder: str) -> None:
     """Unpacks the files of a model from an archive."""
-    is_zip, total = path.suffix.lower() in _ZIPS, 0
+    is_zip = path.suffix.lower() in _ZIPS
+    open_archive: Any = zipfile.ZipFile if is_zip else tarfile.open
+    # Both libraries keep members in the folder; tarfile does so with this filter.
+    options = {} if is_zip else {"filter": "data"}
     name, size = ("filename", "file_size") if is_zip else ("name", "size")
-    opened: Any = zipfile.ZipFile if is_zip else tarfile.open
-    with opened(path) as archive:
+    total = 0
+    with open_archive(path) as archive:
         for member in archive.infolist() if is_zip else archive:
-            # Windows may separate folders by its own sign.
+            # Windows may separate folders by backslashes.
             setattr(member, name, getattr(member, name).replace("\\", "/"))
             if not NOT_A_MODEL.search(getattr(member, name)):
-                check_expanded(path, total := total + getattr(member, size))
-                archive.extract(member, folder, **{} if is_zip else {"filter": "data"})
+                total += getattr(member, size)
+                check_expanded(path, total)
+                archive.extract(member, folder, **options)
 
 
 def _gunzip(file: Path, copy: Path) -> None:
-    """Unpacks a file that is compressed by itself."""
+    """Decompresses a .gz file."""
     with gzip.open(file) as packed:
+        # One byte more than allowed shows that there are too many.
         content = packed.read(_most_expanded(file) + 1)
     check_expanded(file, len(content))
     copy.write_bytes(content)
 
 
 def _only_model(path: Path) -> Path:
-    """Returns a path of a model, or the only directory or archive below it that has one.
+    """Returns the only directory or archive with a model at or below a path, or else the path.
 
     Raises:
         UserError: there are several below it.
     """
     below = [x for x in path.rglob("*") if not NOT_A_MODEL.search(str(x.relative_to(path)))]
-    ends = "/config.json", ".npz", "decoder.yml", ".bin", ".bin.gz"
-    models = {x.parent for x in below if str(x).endswith(ends)} or {*filter(_is_archive, below)}
+    endings = "/config.json", ".npz", "decoder.yml", ".bin", ".bin.gz"
+    models = {x.parent for x in below if str(x).endswith(endings)} or {*filter(_is_archive, below)}
     if len(models) > 1 and path not in models:
         names = ", ".join(map(str, sorted(models)))
         raise UserError(f"{path} has {names}: give one of these, unpacked, as --model.")
@@ -217,28 +232,28 @@ def check_expanded(path: Path, size: int) -> None:
         ValueError: the file would expand to more bytes than allowed.
     """
     if size > _most_expanded(path):
-        raise ValueError(f"it would expand to {size:,} bytes")
+        raise ValueError(f"it would expand to {size:,} bytes, more than {_most_expanded(path):,}")
 
 
 def table_of(name: str) -> dict[str, Any]:
-    """Returns a table of this package: what the settings of another toolkit mean for ours."""
+    """Returns the content of a YAML file beside this module, such as another toolkit's settings."""
     return dict(yaml.safe_load((resources.files(__package__) / name).read_text("utf-8")))
 
 
 class SettingsFile:
-    """The settings of a file.
+    """The settings of a file, by field.
 
     Each is honoured, refused by name or warned of.
 
     Args:
-        path: of the file.
-        read: reads its content, JSON by default.
+        path: path of the file.
+        read: reads its fields, JSON by default.
         expected: as in `read_file`.
 
     Attributes:
         values: the values of all fields.
         known: names of the fields that were read or checked.
-        ignored: values that cannot be honoured, for the warning.
+        ignored: descriptions of values that cannot be honoured, for the warning.
     """
 
     def __init__(
@@ -250,10 +265,10 @@ class SettingsFile:
         self.ignored: list[str] = []
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Returns a field, or the default where it is missing or null; types must agree.
+        """Returns a field's value, or the default where it is missing or null.
 
         Raises:
-            UserError: the field has another type than the default, or is not finite.
+            UserError: the value has another type than the default, or is not finite.
         """
         self.known.add(name)
         value = self.values.get(name)
@@ -266,18 +281,19 @@ class SettingsFile:
         return value
 
     def size(self, name: str, default: int | None = None) -> int:
-        """Returns a field that is a whole number from 1 on, or the default where it is missing.
+        """Returns a field's value, a whole number from 1 on, or the default where it is missing.
 
         Raises:
             UserError: the field has another value, or is missing without a default.
         """
         size = self.value(name, default)
+        # Not isinstance: True is an int.
         if type(size) is not int or size < 1:
-            raise self.refused(name, "a size")
+            raise self.refused(name, "a whole number from 1 on")
         return size
 
     def one_of(self, name: str, ours: Mapping[Any, Value], default: Any) -> Value:
-        """Returns our counterpart of a field's value.
+        """Returns our counterpart of a field's value, or of the default where it is missing.
 
         Raises:
             UserError: the value has no counterpart.
@@ -288,16 +304,18 @@ class SettingsFile:
         return ours[value]
 
     def require(self, name: str, *expected: Any) -> None:
-        """Checks that a field is missing or has one of the values; without any, that it is empty.
+        """Checks that a field is missing or has an expected value; without any, that it is empty.
 
         Raises:
             UserError: the field has another value.
         """
-        if (value := self.value(name)) not in (None, *expected) and (value or expected):
+        value = self.value(name)
+        is_expected = value in (None, *expected) if expected else not value
+        if not is_expected:
             raise self.refused(name, " or ".join(map(repr, expected)) or "nothing")
 
     def require_all(self, fields: Mapping[str, Sequence[Any]]) -> None:
-        """Checks several fields as `require` does one.
+        """Checks fields, each with its expected values, as `require` does.
 
         Raises:
             UserError: a field has another value.
@@ -306,14 +324,15 @@ class SettingsFile:
             self.require(name, *expected)
 
     def refused(self, name: str, expected: str) -> UserError:
-        """Returns the error for a value that cannot be imported."""
-        other = f"expected {expected}: a model with another value cannot be imported"
-        return UserError(f"{self.path} has {name} = {self.values.get(name)!r}, {other}.")
+        """Returns the error for a field's value that cannot be imported."""
+        problem = f"{self.path} has {name} = {self.values.get(name)!r}, expected {expected}"
+        return UserError(f"{problem}: a model with another value cannot be imported.")
 
     def warn(self, harmless: Collection[str]) -> None:
-        """Warns of what is ignored: fields that are not known, if their values say anything."""
-        others = [x for x in self.values if self.values[x] and x not in {*self.known, *harmless}]
-        if ignored := [*self.ignored, *(f"{name} = {self.values[name]!r}" for name in others)]:
+        """Logs `ignored`, and all fields with a value that are neither known nor harmless."""
+        known = {*self.known, *harmless}
+        others = {name: value for name, value in self.values.items() if value and name not in known}
+        if ignored := [*self.ignored, *(f"{name} = {value!r}" for name, value in others.items())]:
             logging.warning(f"{self.path} has settings without effect here: {', '.join(ignored)}")
 
 
@@ -321,7 +340,7 @@ class WeightsFile:
     """The weights of a file, by their names there.
 
     Args:
-        path: of the file.
+        path: path of the file.
         read: reads its content.
 
     Attributes:
@@ -332,17 +351,17 @@ class WeightsFile:
         self.path, self.arrays = path, read_file(path, read)
 
     def value(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Returns a weight, which must be there. A vector may be a matrix of one row.
+        """Returns a weight of a shape in float32. In the file, a vector may be a matrix of one row.
 
         Raises:
-            UserError: the weight is missing, or has another shape.
+            UserError: the weight is missing, has another shape, or is not of finite floats.
         """
         array = self.arrays.get(name)
         if array is None or array.shape not in (shape, (1, *shape)):
             shown = "no such weight" if array is None else array.shape
             problem = f"{self.path} has {shown} for {name}, its settings say {shape}"
             raise UserError(f"{problem}: give the files of one model.")
-        # Integers mean nothing without what they are multiplied by. bfloat16 is of kind V.
+        # Integers would need scales. NumPy's kind of bfloat16 is V.
         is_float = array.dtype.kind in "fV"
         if not is_float or not np.isfinite(value := array.astype(np.float32)).all():
             problem = f"{self.path} has {array.dtype} numbers in {name}, expected finite floats"
@@ -350,25 +369,25 @@ class WeightsFile:
         return value.reshape(shape)
 
     def check_size(self, sizes: Mapping[str, Any]) -> None:
-        """Checks, before a model of these sizes is built, that the file is large enough for it.
+        """Checks that the file is large enough for a model of these sizes, before it is built.
 
         Raises:
             UserError: the model has more than twice as many weights as the file.
         """
         needed = parameter_count(sizes)
-        # Marian's files lack PAD.
+        # Twice, because Marian's files lack the row of PAD.
         if needed > 2 * sum(array.size for array in self.arrays.values()):
             problem = f"{self.path} has fewer weights than the {needed:,} of the model's settings"
             raise UserError(f"{problem}: give the files of one model.")
 
     def check_names(self, known: Collection[str]) -> None:
-        """Checks that the model has a place for every weight.
+        """Checks that the file has no other weights than those of the model.
 
         Raises:
-            UserError: the file has such weights.
+            UserError: the file has others.
         """
         if others := self.arrays.keys() - known:
-            problem = f"{self.path} has {', '.join(sorted(others)[:3])}"
+            problem = f"{self.path} has the weights {', '.join(sorted(others)[:3])}"
             raise UserError(f"{problem}, expected those of its settings: it cannot be imported.")
 
 
@@ -388,9 +407,9 @@ class WeightNames:
         """Returns the name of a weight.
 
         Args:
-            weight: ours.
+            weight: the weight of our model.
             sublayer: the row of the table; that of the weight's sub-layer by default.
-            values: further ones that names have a place for.
+            values: values of further placeholders in the names, such as {hook}.
         """
         name = self.table[sublayer or weight.sublayer or "stack"][weight.part]
         prefix = self.table["prefix"] if weight.sublayer else ""
@@ -400,7 +419,7 @@ class WeightNames:
 
 
 def count_layers(names: Iterable[str], start: str) -> int:
-    """Counts the layers whose names of weights begin with `start` and a number."""
+    """Counts the layers of weights whose names begin with `start`, a number and "/"."""
     matches = (re.match(rf"{start}\d+/", name) for name in names)
     return len({match[0] for match in matches if match})
 
@@ -412,11 +431,11 @@ def named_weights(
 
     Args:
         model: built.
-        tables: names there of weights that have a row for each id, by ours.
-        their_name: returns the name of a layer's weight there.
+        tables: their names of weights with a row for each id, by our names.
+        their_name: returns their name of a layer's weight.
 
     Returns:
-        each weight, and the side whose vocabulary its rows belong to: "source", "target" or "".
+        by name, each weight and the side whose ids its rows belong to: "source", "target" or "".
     """
     weights = {their_name(weight): (weight.variable, "") for weight in layer_weights(model)}
     for variable in model.trainable_variables:
@@ -441,16 +460,16 @@ class ImportedSide:
     def in_our_order(
         cls, file: MarianFile, names: Mapping[int, str], special: Sequence[int], rows: int
     ) -> "ImportedSide":
-        """Puts PAD, EOS and UNK first, and all others in their order.
+        """Returns a side with PAD, EOS and UNK first, and all other ids in the model's order.
 
         Args:
-            file: without its pieces.
-            names: names of the model's ids that have one.
+            file: the file of the side, still without pieces.
+            names: the names of the model's ids that have one.
             special: the model's ids of PAD, EOS and UNK.
             rows: the number of the model's ids.
         """
         ids = [*special, *(number for number in range(rows) if number not in special)]
-        # With a blank, so that no text has it.
+        # No text has a piece with a blank.
         pieces = [names.get(number, f"<row {number}>") for number in ids]
         return cls(replace(file, pieces=pieces), np.array(ids, np.int64))
 
@@ -469,7 +488,7 @@ class ImportedText(NamedTuple):
     max_length: int | None = None
 
     def write(self, folder: Path) -> SubwordPair:
-        """Writes a file for each side into a directory, and opens them."""
+        """Writes the subword model of each side into a directory, and opens both."""
         sides = {SOURCE_SUBWORDS: self.source, TARGET_SUBWORDS: self.target}
         for name, side in sides.items():
             write_whole(folder / name, side.file.content())
@@ -504,27 +523,30 @@ def write_model_directory(
     folder: Path, model: Transformer, subwords: SubwordPair, decoding: str, step: int
 ) -> ModelDirectory:
     """Writes the files of a model directory; `step` is the number of its only checkpoint."""
-    directory, config = ModelDirectory(folder), decoding + gin_bindings(model)
+    directory = ModelDirectory(folder)
+    config = decoding + gin_bindings(model)
+    # The operative configuration is the same: no run has bound other values.
     directory.write_metadata(model, subwords, config, config)
     save_weights(model, directory.checkpoints, step)
     return directory
 
 
 def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str | None) -> None:
-    """Writes the model directory of an imported model.
-
-    It says where the weights are from, and can be decoded.
+    """Writes the model directory of an imported model, with the origin of its weights.
 
     Args:
         folder: the directory to write.
         imported: the model.
         name: its path, or its name on the hub.
         commit: its revision on the hub; None for a path.
+
+    Raises:
+        UserError: a setting of its search is not one of ours.
     """
     folder.mkdir(exist_ok=True)
     model, subwords = imported.model, imported.text.write(folder)
     directory = write_model_directory(folder, model, subwords, imported.decoding, step=0)
-    # Values that decoding refuses are no reason to write a model that cannot be used.
+    # Raises the error now that decoding would raise later.
     read_settings(directory)
     checkpoint = f"{imported.weights}@{commit}" if commit else imported.weights
     ancestor = Ancestor(name, checkpoint, weights_hash(named_values(model)), {}, {})

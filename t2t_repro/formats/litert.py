@@ -50,7 +50,7 @@ def write_litert_model(
 
     Args:
         translator: its model, in float32, its subwords, search and limits are used.
-        weights: "float32", or "int8", with which LiteRT computes products of integers.
+        weights: "float32", or "int8", with which LiteRT multiplies integers.
         max_length: the most subwords of a source, and of a translation.
         export_dir: the directory to make.
         one_line: whether the file takes one line at a time. With a shortlist, it always does.
@@ -61,7 +61,7 @@ def write_litert_model(
     """
     settings = translator.settings
     supported = {
-        "Translator.search": (type(settings.search).__name__, [one.__name__ for one in _STEPS]),
+        "Translator.search": (type(settings.search).__name__, [kind.__name__ for kind in _STEPS]),
         "Translator.grammar": (getattr(settings.grammar, "__name__", None), [None]),
         "Transformer.neighbourhood": (translator.model.neighbourhood, [None]),
     }
@@ -77,17 +77,17 @@ def write_litert_model(
         "vocab_size": translator.model.vocab_size,
         "target_languages": translator.tags.languages,
     }
-    content = _converted(SearchInOneFile(translator, weights == "int8", max_length, one_line))
-    texts = translator.subwords.contents()
-    if len({*texts.values()}) == 1:
-        # Two equal ones would be in memory twice.
-        texts = {SHARED_SUBWORDS: texts.popitem()[1]}
+    model = _converted(SearchInOneFile(translator, weights == "int8", max_length, one_line))
+    subwords = translator.subwords.contents()
+    if len({*subwords.values()}) == 1:
+        # Two equal models would be in memory twice.
+        subwords = {SHARED_SUBWORDS: next(iter(subwords.values()))}
     with whole_directory(export_dir) as partial:
         write_json(partial / CONFIG, config)
-        for name, of_file in (texts | {MODEL: content}).items():
-            (partial / name).write_bytes(of_file)
-        if lists := translator.used_shortlist:
-            lists.write(partial / SHORTLIST)
+        for name, content in (subwords | {MODEL: model}).items():
+            (partial / name).write_bytes(content)
+        if shortlist := translator.used_shortlist:
+            shortlist.write(partial / SHORTLIST)
 
 
 def _converted(search: "SearchInOneFile") -> bytes:
@@ -101,7 +101,7 @@ def _converted(search: "SearchInOneFile") -> bytes:
         tf.saved_model.save(search.weights, folder, function.get_concrete_function())
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-        converter.optimizations = [tf.lite.Optimize.DEFAULT] * search.has_int8
+        converter.optimizations = [tf.lite.Optimize.DEFAULT] if search.has_int8 else []
         try:
             return bytes(converter.convert())
         except ConverterError as error:
@@ -117,16 +117,18 @@ class SearchInOneFile:
         has_int8: whether embeddings are stored as integers, with a scale for each row. They are
             then the integers of the product with the softmax's matrix, and stored once.
         max_length: the most ids of a translation.
+        one_line: whether `translate` takes one line at a time. With a shortlist, it always does.
 
     Attributes:
-        inputs: the inputs of `translate`.
+        inputs: the specifications of the inputs of `translate`.
         weights: all weights.
     """
 
     def __init__(
         self, translator: Translator, has_int8: bool, max_length: int, one_line: bool
     ) -> None:
-        self._translator, self._model = translator, (model := translator.model)
+        self._translator = translator
+        self._model = model = translator.model
         self.has_int8, self._max_length = has_int8, max_length
         self._has_batch = not (one_line or translator.used_shortlist)
         shapes = {"source_ids": [None if self._has_batch else 1, None], "n_best": []}
@@ -136,33 +138,36 @@ class SearchInOneFile:
         self.weights = tf.train.Checkpoint(all=[])
         embeddings = {model.source_embedding, model.embedding, model.softmax}
         tables = {id(embedding.table) for embedding in embeddings}
-        others = (one for one in model.trainable_variables if id(one) not in tables)
+        others = (weight for weight in model.trainable_variables if id(weight) not in tables)
         self._values = [(weight, self._store(np.array(weight))) for weight in others]
-        imported, self._bias = translator.settings.imported, logits_bias(model)
+        self._bias = logits_bias(model)
+        imported = translator.settings.imported
         if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
+            # PAD takes no part in the softmax.
             self._bias[PAD_ID] = -np.inf
         self._softmax = self._store(np.array(model.softmax.table))
-        self._rows = {one: self._rows_of(one) for one in embeddings}
+        self._rows = {embedding: self._rows_of(embedding) for embedding in embeddings}
 
     def _store(self, value: NDArray | tf.Tensor) -> tf.Variable:
-        """Adds a variable with a value to the file's weights.
-
-        Returns the variable.
+        """Stores a value in the file; returns the variable that holds it.
 
         Raises:
-            UserError: a number is not finite.
+            UserError: a number of it is not finite.
         """
         if not np.isfinite(value).all():
-            raise UserError("a weight is not a number: give another --checkpoint.")
+            raise UserError("a weight is infinite or not a number: give another --checkpoint.")
         self.weights.all.append(tf.Variable(value, trainable=False))
         return self.weights.all[-1]
 
     def _rows_of(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
-        """Returns the rows of an embedding, and the scale of each if they are integers."""
+        """Stores the rows of an embedding [vocab, d_model], unless they are the softmax's.
+
+        Returns them, and for integers the scale of each: [vocab, 1] int32, the bits of float32.
+        """
         table = np.array(embedding.table)
         if not self.has_int8:
-            is_shared = embedding is self._model.softmax
-            return self._softmax if is_shared else self._store(table), None
+            is_softmax = embedding is self._model.softmax
+            return self._softmax if is_softmax else self._store(table), None
         integers, scales = quantized(tf.constant(table), axis=1)
         return self._store(integers), self._store(tf.bitcast(scales, tf.int32))
 
@@ -197,7 +202,7 @@ class SearchInOneFile:
         length = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
         limit = tf.minimum(translator.max_target_lengths(length), self._max_length)
         batch = source_ids.shape[0] or tf.size(limit)
-        # In browsers, an output has one size for good, and at most two axes.
+        # In browsers, an output has a constant size and at most two axes.
         positions = tf.reduce_max(limit) if self._has_batch else tf.constant(self._max_length)
         beam = translator.beam_size
         row = SentenceConstants(limit, (), ())
@@ -211,8 +216,8 @@ class SearchInOneFile:
             if among is not None:
                 rows = self._looked_up(model.softmax, among)
                 bias = _floats(self._bias.view(np.int32), among)
-        # In a shortlist the first ids alone are at their own places.
-        forbidden = [one for one in translator.forbidden if among is None or one <= UNK_ID]
+        # Among the ids of a shortlist, only PAD, EOS and UNK keep their numbers.
+        forbidden = [x for x in translator.forbidden if among is None or x <= UNK_ID]
         constraints = DecodingConstraints(length, forbidden=tuple(forbidden))
         search = translator.settings.search
         steps = _STEPS[type(search)](search, None, None, limit, positions, n_best, constraints)
@@ -231,17 +236,17 @@ class SearchInOneFile:
                 vectors = model.decoder(x, memory, source_mask=mask, past=pasts)
             logits = tf.matmul(vectors, rows, transpose_b=True) + bias
             if translator.codes:
-                certain = tf.one_hot(code, logits.shape[-1], 0.0, float("-inf"))
-                logits = tf.where(step < translator.codes, certain, logits)
+                only_code = tf.one_hot(code, logits.shape[-1], 0.0, float("-inf"))
+                logits = tf.where(step < translator.codes, only_code, logits)
             done = steps.is_done(state, step, row)
 
-            def next_of(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+            def unless_done(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
                 # With a shortlist, the search loses the static shapes that the loop needs.
                 return where_row(done, old, tf.reshape(new, tf.shape(old)))
 
             new = steps.advance(state, logits, step, row)
-            state = tf.nest.map_structure(next_of, state, new)
-            return step + 1, state, [of_layer.kept for of_layer in pasts], ancestors
+            state = tf.nest.map_structure(unless_done, state, new)
+            return step + 1, state, [layer_past.kept for layer_past in pasts], ancestors
 
         unwritten = tf.fill([batch, beam, positions], cache.NEVER_WRITTEN)
         empty = new_past(model, batch, beam, beam * positions)
@@ -255,16 +260,17 @@ class SearchInOneFile:
     def _pasts(
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
     ) -> "list[State] | list[_NewPast]":
-        """Returns the earlier positions of each decoder layer, to which it adds this step."""
+        """Returns the cache of each decoder layer, from its tensors before this step: `kept`."""
         if self._model.config.is_recurrent:
-            return [State(tf.gather(of_layer, parents, batch_dims=1)) for of_layer in kept]
+            return [State(tf.gather(state, parents, batch_dims=1)) for state in kept]
         mask = cache.line_mask(ancestors, step, None)
-        joint = [layer.self_attention.joint_projection() for layer in self._model.decoder.layers]
-        return [_NewPast(*pair, step, mask) for pair in zip(kept, joint, strict=True)]
+        layers = self._model.decoder.layers
+        projections = [layer.self_attention.joint_projection() for layer in layers]
+        return [_NewPast(*pair, step, mask) for pair in zip(kept, projections, strict=True)]
 
 
 def _floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Gathers float32 from their bits: LiteRT would round a table of floats to 8 bits."""
+    """Gathers float32 from a table of their bits: LiteRT would round one of floats to 8 bits."""
     return tf.bitcast(tf.gather(bits, ids), tf.float32)
 
 
@@ -274,7 +280,7 @@ class _NewPast(Past):
 
     def extend(self, newest: KeysValues) -> KeysValues:
         """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
-        place = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
+        start = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
         pairs = zip(self.kept, newest, strict=True)
-        self.kept = KeysValues(*(dynamic_update_slice(old, new, place) for old, new in pairs))
+        self.kept = KeysValues(*(dynamic_update_slice(old, new, start) for old, new in pairs))
         return self.kept

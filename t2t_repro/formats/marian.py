@@ -40,14 +40,14 @@ from t2t_repro.runs.weights import LayerWeight
 from t2t_repro.text.marian import MarianFile
 from t2t_repro.vocabulary import UNK_ID
 
+# The counterparts of Marian's settings in a model of ours.
 SETTINGS = imported.table_of("marian.yml")
-"""The counterparts of Marian's settings in a model of ours."""
 
+# Keras's names, by Marian's.
 ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
-"""Keras's names, by Marian's."""
 
+# Our `DecoderSelfAttention`, by Marian's names.
 AUTOREGRESSION: dict[str, str] = SETTINGS["autoregression"]
-"""Our `DecoderSelfAttention`, by Marian's names."""
 
 _NAMES = imported.WeightNames("marian")
 TABLES = _NAMES.table["tables"]
@@ -69,38 +69,40 @@ _STAND_IN = 0xF0000
 def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedModel]:
     """Reads a model that Marian trained.
 
-    There are several models if they are an ensemble.
-
     Args:
         path: a directory, an .npz or .bin file, or a decoder.yml; see `imported.model_files`.
         vocabularies: files of source and target, or one for both; those of decoder.yml by default.
+
+    Returns:
+        the model, or all models of an ensemble.
 
     Raises:
         UserError: a file is missing or damaged, the files do not belong together, or the model is
             not one that `Transformer` can be.
     """
     models = []
-    paths, texts, decoder = _find(path, vocabularies)
-    for path in paths:
-        file, arguments = _read_model(path)
+    model_paths, vocabulary_paths, decoder = _find_files(path, vocabularies)
+    for model_path in model_paths:
+        file, arguments = _read_model(model_path)
         sizes = arguments["source_vocab_size"] or arguments["vocab_size"], arguments["vocab_size"]
-        # Without PAD.
+        # Marian has no row for PAD.
         rows = (size - 1 for size in sizes)
-        source, target = map(_read_side, ("source", "target"), texts, rows)
+        source, target = map(_read_side, ("source", "target"), vocabulary_paths, rows)
         transformer = _build(file, arguments, {"source": source.ids, "target": target.ids})
+        # Students, which are recurrent, search greedily; 12 is Marian's default.
         beam_size = 1 if transformer.config.is_recurrent else 12
-        shortlist = _shortlist(decoder, path, source.ids, target.ids)
+        shortlist = _shortlist(decoder, model_path, source.ids, target.ids)
         # The fewer sentences at once, the smaller the union of their shortlists.
         more: dict[str, object] = {"Translator.tokens_per_batch": 1024} if shortlist else {}
-        if len(paths) > 1:
+        if len(model_paths) > 1:
             more["Translator.ensemble"] = "@sum_log_probabilities"
         decoding = _decoding(decoder, target.file.pieces, beam_size, more)
         text = imported.ImportedText(source, target)
-        models.append(ImportedModel(transformer, text, decoding, path.name, shortlist))
+        models.append(ImportedModel(transformer, text, decoding, model_path.name, shortlist))
     return models
 
 
-def _find(
+def _find_files(
     path: Path, vocabularies: Sequence[Path]
 ) -> tuple[list[Path], tuple[Path, Path], SettingsFile]:
     """Finds the files of a model.
@@ -113,39 +115,52 @@ def _find(
     """
     folder = path if path.is_dir() else path.parent
     models = [path] if path.suffix in (".npz", ".bin") else []
-    names = [f"{path.name}.decoder.yml", "decoder.yml"]
-    names += ["*decoder.yml", "config*.yml"] if path.is_dir() else []
-    is_one = not models and not path.is_dir()
-    decoders = [path] if is_one else _single(folder, *names, is_needed=False)
-    if not decoders and path.suffix == ".bin":
-        beside = sorted(folder.glob("config*.yml"))
-        name = path.name.encode()
-        decoders = [file for file in beside if name in read_at_most(file, _MOST_YAML)][:1]
-    read = (lambda file: _parse_yaml(read_at_most(file, _MOST_YAML))) if decoders else lambda _: {}
-    decoder = SettingsFile([*decoders, path][0], read)
+    decoder = _read_decoder(path, folder, is_model=bool(models))
     models = models or _paths_beside(folder, decoder.value("models", []))
     models = models or _single(folder, "model.bin", "model*.bin", "model.npz", "*.npz")
-    texts = _paths_beside(folder, decoder.value("vocabs", []))
-    # Archives of 2021 name vocabularies that they have as the splitters of both sides.
-    if texts and not any(map(Path.exists, texts)):
-        texts = [*folder.glob("source.spm"), *folder.glob("target.spm")]
+    named = _paths_beside(folder, decoder.value("vocabs", []))
+    # Archives of 2021 have source.spm and target.spm, and name other vocabularies.
+    if named and not any(map(Path.exists, named)):
+        named = [*folder.glob("source.spm"), *folder.glob("target.spm")]
     find = partial(_single, folder, model=models[0])
     sides = (find(f"{side}vocab*.spm", is_needed=False) for side in ("src", "trg"))
-    texts = [*vocabularies] or texts or [*chain(*sides)] or find("vocab.spm", "*vocab*")
-    return models, (texts[0], texts[-1]), decoder
+    # The order matters: a later one is looked for only if the earlier ones are missing.
+    paths = [*vocabularies] or named or [*chain(*sides)] or find("vocab.spm", "*vocab*")
+    return models, (paths[0], paths[-1]), decoder
+
+
+def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
+    """Reads decoder.yml, or a student's config.yml; without a file, there are no settings.
+
+    The path is a directory, a file of weights (`is_model`), or the file itself.
+    """
+    names = [f"{path.name}.decoder.yml", "decoder.yml"]
+    names += ["*decoder.yml", "config*.yml"] if path.is_dir() else []
+    is_decoder = not is_model and not path.is_dir()
+    files = [path] if is_decoder else _single(folder, *names, is_needed=False)
+    if not files and path.suffix == ".bin":
+        # The config.yml of a student names its model.
+        name = path.name.encode()
+        configs = sorted(folder.glob("config*.yml"))
+        files = [file for file in configs if name in read_at_most(file, _MOST_YAML)][:1]
+    if not files:
+        return SettingsFile(path, lambda _: {})
+    return SettingsFile(files[0], lambda file: _parse_yaml(read_at_most(file, _MOST_YAML)))
 
 
 def _single(
     folder: Path, *patterns: str, is_needed: bool = True, model: Path | None = None
 ) -> list[Path]:
-    """Returns the only file, or `model`'s own, of the first pattern that has files, in a list.
+    """Returns the only file that matches the first pattern with a match, in a list.
 
-    The list is empty if there are none and none is needed.
+    Of several, it is the one with the language pair of `model` in its name. The list is empty if
+    there is no file and none is needed.
 
     Raises:
         UserError: there are several files, or none where one is needed.
     """
-    matches = ([x for x in imported.files_in(folder) if x.match(each)] for each in patterns)
+    existing = imported.files_in(folder)
+    matches = ([file for file in existing if file.match(pattern)] for pattern in patterns)
     files = next(filter(None, matches), [])
     # Firefox's model.enpt.intgemm.bin, vocab.enpt.spm and lex.50.50.enpt.s2t.bin belong together.
     pair = model.suffixes[:1] if model else []
@@ -158,17 +173,18 @@ def _single(
 
 
 def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
-    """Returns the files of these names, which may have lain in another directory, or on Windows."""
+    """Returns the paths of named files; one that is missing there lies in `folder`."""
     paths = [folder / str(name) for name in names]
+    # A PureWindowsPath is split at both kinds of slashes.
     return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
 
 
 def _decoding(
     decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more: Mapping[str, object]
 ) -> str:
-    """Returns gin bindings that search as decoder.yml says.
+    """Returns gin bindings that search as decoder.yml says, or else as Marian does by default.
 
-    Without settings they search as Marian does by default. Students are used with greedy search.
+    `pieces` is the target's vocabulary, `beam_size` a default, `more` are further bindings.
     """
     if any(weight != 1 for weight in decoder.value("weights", [])):
         raise decoder.refused("weights", "1 for every model")
@@ -194,28 +210,32 @@ def _decoding(
 def _shortlist(
     decoder: SettingsFile, model: Path, source: Ids, target: Ids
 ) -> ShortlistFile | None:
-    """Reads the shortlist that decoder.yml names or that lies beside it, with our ids; or None."""
+    """Reads the shortlist that decoder.yml names or that lies beside it, if any; its ids are ours.
+
+    `source` and `target` are Marian's ids of ours, [ids], with -1 for PAD.
+    """
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", []))
-    if not (files := files or _single(folder, "lex*.bin", is_needed=False, model=model)):
+    files = files or _single(folder, "lex*.bin", is_needed=False, model=model)
+    if not files:
         return None
     path = files[0]
-    fix = "a binary shortlist of Marian: copy it again, or take it out of folder and config"
-    lists = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()), fix)
-    rows, most = len(lists.splits) - 1, lists.ids.max(initial=0)
+    expected = "a binary shortlist of Marian: copy it again, or take it out of folder and config"
+    theirs = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()), expected)
+    rows, most = len(theirs.splits) - 1, theirs.ids.max(initial=0)
     if rows != source.max() + 1 or most > target.max():
         problem = f"{path} has {rows} lists of ids up to {most}, expected {source.max() + 1} lists"
         raise UserError(f"{problem} up to {target.max()}: give the model's own shortlist.")
+    # [Marian's ids]: our id of each. The ids that Marian lacks sort first, as -1.
     ours = np.argsort(target)[-target.max() - 1 :]
-    theirs = (lists.of(number) if number >= 0 else lists.ids[:0] for number in source)
-    return ShortlistFile.of_lists([ours[ids] for ids in theirs], ours[lists.always])
+    lists = (theirs.of(number) if number >= 0 else theirs.ids[:0] for number in source)
+    return ShortlistFile.of_lists([ours[ids] for ids in lists], ours[theirs.always])
 
 
 def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
-    """Returns all rows of the model, in our order.
+    """Reads the vocabulary of a side, in our order of ids.
 
-    Source and target with other pieces can share an embedding, so both have all rows. A vocabulary
-    with fewer pieces is logged.
+    It has an id for each of the `rows` of the embedding, also for those without a piece.
 
     Raises:
         UserError: the file cannot be read, or has another number of ids.
@@ -231,20 +251,22 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
         pieces = {number: piece for piece, number in ids.items()}
         file = _splitter(path.with_name(f"{side}.spm"))
     size = max(pieces) + 1
-    # Marian cuts off what is rarest, in a vocabulary that is sorted by frequency.
+    # Marian cuts off the rarest pieces of a vocabulary that is sorted by frequency.
     is_cut = rows < size and (eos, unk) == (0, 1)
+    # Numbers of rows are rounded up.
     is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
-    if size != rows and (is_spm or not (is_cut or is_padded)):
-        problem = f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has"
-        raise UserError(f"{problem}: give the model's own vocabulary.")
     if size != rows:
+        if is_spm or not (is_cut or is_padded):
+            problem = f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has"
+            raise UserError(f"{problem}: give the model's own vocabulary.")
         logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
+    # PAD, which Marian does not have.
     pieces[-1] = "<pad>" if "<pad>" not in pieces.values() else "<pad -1>"
     return ImportedSide.in_our_order(file, pieces, [-1, eos, unk], rows)
 
 
 def _splitter(path: Path) -> MarianFile:
-    """Reads the SentencePiece model of a map or of lines; without one, text is words."""
+    """Reads the SentencePiece model beside a map or lines; without one, text is words."""
     if path.exists():
         return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
@@ -258,7 +280,7 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
     """Reads a vocabulary that is a map or lines.
 
     Returns:
-        the id of every piece, and those of EOS and UNK.
+        the id of every piece, the id of EOS and the id of UNK.
     """
     text = read_at_most(path, 64 * _MOST_YAML).decode()
     if path.suffix == ".json":
@@ -275,29 +297,29 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
 
 
 def _ids_of_map(content: Any) -> dict[str, int]:
-    """Returns the id of every piece of a map, as YAML or JSON has it."""
-    shown = {_STAND_IN + c: c for c in _UNREADABLE}
-    ids = {str(piece).translate(shown): int(number) for piece, number in dict(content).items()}
+    """Returns the id of every piece of a map that was read from YAML or JSON."""
+    stand_ins = {_STAND_IN + c: c for c in _UNREADABLE}
+    ids = {str(piece).translate(stand_ins): int(number) for piece, number in dict(content).items()}
     pieces = {number: piece for piece, number in ids.items()}
-    for number, (name, of_nematus) in enumerate(((_EOS, "eos"), (_UNK, "UNK"))):
-        # Ids 0 and 1 without a name, or with Nematus's.
-        if pieces.get(number, of_nematus) == of_nematus:
-            ids[name] = number
+    for number, piece, nematus_piece in ((0, _EOS, "eos"), (1, _UNK, "UNK")):
+        # The id has no piece, or that of Nematus.
+        if pieces.get(number, nematus_piece) == nematus_piece:
+            ids[piece] = number
     return ids
 
 
 def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
-    """Reads weights, and the arguments of the `Transformer` that has them."""
+    """Reads a file of weights; returns it, and the arguments of the `Transformer` with these."""
     file = WeightsFile(path, _read_tensors)
     arrays = file.arrays
-    text = arrays.pop(OPTIONS)
-    options = SettingsFile(path, lambda _: _parse_yaml(text.tobytes()))
+    option_bytes = arrays.pop(OPTIONS).tobytes()
+    options = SettingsFile(path, lambda _: _parse_yaml(option_bytes))
     arguments = _arguments(options)
     file.check_size(arguments)
     if options.value("output-omit-bias"):
         arrays[_LOGITS_BIAS] = np.zeros((1, arguments["vocab_size"] - 1))
     options.warn({*SETTINGS["without_effect"], *SETTINGS["student"]})
-    # Names of tied tables, and of earlier versions.
+    # Tied tables, and those of earlier versions, have other names.
     if arguments["source_vocab_size"] is None and "Wemb" in arrays:
         arrays["decoder_Wemb"] = arrays.pop("Wemb")
     if "decoder_ff_logit_out_W" in arrays:
@@ -306,16 +328,20 @@ def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
 
 
 def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Ids]) -> Transformer:
-    """Builds the model; `ids` has Marian's id, -1 for PAD, of each of ours, on both sides."""
+    """Builds the model with the weights of a file.
+
+    `ids` are, for "source" and "target", Marian's ids of ours, [ids], with -1 for PAD.
+    """
     model = Transformer(**arguments)
     model.build()
-    weights = imported.named_weights(model, TABLES, lambda one: marian_name(one, model.config))
+    weights = imported.named_weights(model, TABLES, lambda x: marian_name(x, model.config))
     file.check_names(weights)
     for name, (variable, side) in weights.items():
         rows, *columns = variable.shape
         value = file.value(name, (rows - 1 if side else rows, *columns))
         if side:
             pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
+            # -1 is the last row.
             value = np.concatenate([value, pad])[ids[side]]
         variable.assign(value)
     return model
@@ -324,10 +350,10 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
 def marian_name(weight: LayerWeight, config: LayerConfig) -> str:
     """Returns Marian's name of a layer's weight.
 
-    It depends on the place of the norms, and on the SSRU.
+    Weights of pre-norm models and of the SSRU have other names.
     """
-    place = weight.stack, weight.sublayer
-    is_ssru = config.is_recurrent and place == ("decoder", "self_attention")
+    sublayer = weight.stack, weight.sublayer
+    is_ssru = config.is_recurrent and sublayer == ("decoder", "self_attention")
     end = "_pre" if config.normalization == "pre" else ""
     return _NAMES.of(weight, "ssru" if is_ssru else None, end=end)
 
@@ -338,16 +364,19 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
     d_ff = options.size("transformer-dim-ffn", 2048)
     options.require("transformer-decoder-dim-ffn", 0, d_ff)
     activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
-    softmax, source = (bool(options.value(f"tied-embeddings{end}")) for end in ("", "-src"))
-    ties = "all" if options.value("tied-embeddings-all") else imported.TIED[source, softmax]
+    ties_softmax = bool(options.value("tied-embeddings"))
+    ties_source = bool(options.value("tied-embeddings-src"))
+    ties = imported.TIED[ties_source, ties_softmax]
+    tied = "all" if options.value("tied-embeddings-all") else ties
     unit: Any = options.one_of("transformer-decoder-autoreg", AUTOREGRESSION, "self-attention")
     rows = options.value("dim-vocabs", [])
     if [*map(type, rows)] != [int, int]:
         raise options.refused("dim-vocabs", "two sizes")
+    source_rows, target_rows = rows
     return {
         # With a row for PAD.
-        "vocab_size": rows[1] + 1,
-        "source_vocab_size": rows[0] + 1 if ties in OWN_SOURCE_EMBEDDING else None,
+        "vocab_size": target_rows + 1,
+        "source_vocab_size": source_rows + 1 if tied in OWN_SOURCE_EMBEDDING else None,
         "num_layers": options.size("enc-depth", 1),
         "num_decoder_layers": options.size("dec-depth", 1),
         "config": LayerConfig(
@@ -362,32 +391,33 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
             dropout=0.0 if unit == "ssru" else LayerConfig.dropout,
         ),
         "positional_encoding": "concatenated",
-        "tied_embeddings": ties,
+        "tied_embeddings": tied,
         "logits_bias": True,
     }
 
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
-    """Returns the place of the norms; versions that computed otherwise are refused."""
+    """Returns where sub-layers are normalized; refuses versions that computed otherwise."""
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
     version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))
     if activation == "gelu" and version <= (1, 12, 0):
         raise options.refused("version", "v1.12.1 or later: before, gelu was x·sigmoid(1.702 x)")
-    # As that version, and no earlier one, normalizes keys and values.
+    # Earlier versions do not normalize keys and values.
     if kind == "pre" and version < (1, 10, 28):
         raise options.refused("version", "v1.10.28 or later for transformer-preprocess n")
     return kind
 
 
 def _read_tensors(path: Path) -> dict[str, NDArray]:
-    """Reads all weights of a .bin or .npz file by name, and the options."""
+    """Reads all weights of a .bin or .npz file by name, and the options as `OPTIONS`."""
     if path.suffix == ".bin":
         arrays = read_binary(path.read_bytes())
-        # Activations are not rounded here.
-        return {n: v for n, v in arrays.items() if not n.endswith("_QuantMultA")}
+        # Without the factors of activations: these are not rounded here.
+        names = [name for name in arrays if not name.endswith("_QuantMultA")]
+        return {name: arrays[name] for name in [*names, OPTIONS]}
     with np.load(path, allow_pickle=False) as arrays:
-        # Other special members than the options are not of the model.
+        # Of the special members, only the options are of the model.
         names = [name for name in arrays.files if not name.startswith("special:")]
         members = arrays.zip.infolist()
         imported.check_expanded(path, sum(member.file_size for member in members))
@@ -395,7 +425,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:
-    """Parses a map of options, without the zeros with which Marian pads it."""
+    """Parses a map of options in YAML, without the NULs at its end."""
     if len(text) > _MOST_YAML or _NOT_PLAIN.search(text):
         raise ValueError("it has an anchor, a tag or a very long value, which no option has")
     return dict(yaml.safe_load(text.split(b"\0")[0]) or {})

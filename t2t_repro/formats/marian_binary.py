@@ -22,21 +22,22 @@ from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.files import write_whole
 from t2t_repro.formats.byte_reader import ByteReader
 
+# The name of a model's options, text in YAML.
 OPTIONS = "special:model.yml"
-"""The name of a model's options, text in YAML."""
 
+# Marian's codes of types, and NumPy's dtypes by them; 0x0402 is float16.
 _TEXT, _FLOAT32, _INT8, _INT16 = 0x0101, 0x0404, 0x4101, 0x4102
 _TYPES = {_TEXT: "i1", 0x0402: "<f2", _FLOAT32: "<f4", _INT8: "i1", _INT16: "<i2"}
 _ALIGNMENT = 256
-_LARGEST = 127
+_MAX_INT8 = 127
 
-_SHORTLIST = 0xF11A48D5013417F5
+_SHORTLIST_MAGIC = 0xF11A48D5013417F5
 
 
 def read_binary(data: bytes) -> dict[str, NDArray]:
-    """Reads the tensors of a .bin file.
+    """Reads the tensors of a .bin file, by name; that of `OPTIONS` has the bytes of a text.
 
-    Integers become float32 as the file means them.
+    Integer weights are dequantized to float32.
 
     Raises:
         ValueError: the file is damaged, or has tensors for other processors.
@@ -45,34 +46,38 @@ def read_binary(data: bytes) -> dict[str, NDArray]:
     version, count = reader.array("<u8", 2).tolist()
     if version != 1:
         raise ValueError(f"version {version} of Marian's binary format, expected 1")
-    heads = [reader.array("<u8", 4).tolist() for _ in range(count)]
-    names = [reader.name(length) for length, *_ in heads]
-    shapes = [reader.array("<i4", rank).tolist() for _, _, rank, _ in heads]
+    headers = [reader.array("<u8", 4).tolist() for _ in range(count)]
+    names = [reader.name(length) for length, *_ in headers]
+    shapes = [reader.array("<i4", rank).tolist() for _, _, rank, _ in headers]
+    # Skips the padding before the data.
     reader.array("u1", reader.number("<u8"))
-    arrays = {}
-    for name, shape, (_, kind, _, size) in zip(names, shapes, heads, strict=True):
-        arrays[name] = _tensor(name, shape, kind, reader.array("u1", size))
+    tensors = {}
+    for name, shape, (_, type_code, _, size) in zip(names, shapes, headers, strict=True):
+        tensors[name] = _tensor(name, shape, type_code, reader.array("u1", size))
     if len(reader.rest):
         raise ValueError(f"it has {len(reader.rest)} bytes after the last tensor")
-    return arrays
+    return tensors
 
 
-def _tensor(name: str, shape: list[int], kind: int, data: NDArray[np.uint8]) -> NDArray:
-    """Returns a tensor of `kind` from its bytes; integers are multiplied out to float32.
+def _tensor(name: str, shape: list[int], type_code: int, data: NDArray[np.uint8]) -> NDArray:
+    """Returns a tensor of a type in `_TYPES` from its bytes; integers are dequantized to float32.
 
     Raises:
-        ValueError: the kind is unknown, a size is 0, or the multiplier is no positive number.
+        ValueError: the type is unknown, a size is below 1, or the multiplier is not positive.
     """
-    if kind not in _TYPES or min(shape, default=0) < 1:
-        raise ValueError(f"{name} has type {kind:#x}, shape {shape}, expected floats or intgemm's")
+    if type_code not in _TYPES or min(shape, default=0) < 1:
+        problem = f"{name} has type {type_code:#x} and shape {shape}"
+        raise ValueError(f"{problem}, expected floats or intgemm's integers, and sizes from 1 on")
     reader = ByteReader(data)
-    values = reader.array(_TYPES[kind], math.prod(shape))
-    if kind not in (_INT8, _INT16):
+    values = reader.array(_TYPES[type_code], math.prod(shape))
+    if type_code not in (_INT8, _INT16):
         return values.reshape(shape)
     (multiplier,) = reader.array("<f4", 1)
+    # Within these limits its inverse is finite, too; NaN is refused.
     if not 1e-30 < multiplier < 1e30:
         raise ValueError(f"{name} has the multiplier {multiplier}, expected a positive number")
     weights = values.astype(np.float32) * (np.float32(1) / multiplier)
+    # All integers but those of embeddings are stored transposed.
     return weights.reshape(shape) if "Wemb" in name else weights.reshape(shape[::-1]).T
 
 
@@ -82,35 +87,41 @@ def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> No
     Matrices are in 8 bits, all else in float32.
 
     Args:
-        path: of the file.
-        tensors: float32, by Marian's names.
+        path: path of the file.
+        tensors: float32 weights, by Marian's names.
         options: the model's options, in YAML.
     """
-    rows = []
+    records = []
     for name, values in sorted(tensors.items()):
+        # Tables of embeddings, and kernels such as "encoder_l1_self_Wq".
         is_matrix = "Wemb" in name or re.search("_W.?$", name)
         data = _quantized(name, values) if is_matrix else values.astype("<f4").tobytes()
         data += bytes(-len(data) % _ALIGNMENT)
-        rows.append((name, _INT8 if is_matrix else _FLOAT32, values.shape, data))
+        records.append((name, _INT8 if is_matrix else _FLOAT32, values.shape, data))
     text = options.encode() + b"\0"
-    rows.append((OPTIONS, _TEXT, (len(text),), text))
-    head = struct.pack("<QQ", 1, len(rows))
-    for name, kind, shape, data in rows:
-        head += struct.pack("<4Q", len(name) + 1, kind, len(shape), len(data))
-    head += b"".join(name.encode() + b"\0" for name, *_ in rows)
-    head += b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in rows)
-    padding = ((len(head) + 8) // _ALIGNMENT + 1) * _ALIGNMENT - len(head) - 8
-    head += struct.pack("<Q", padding) + bytes(padding)
-    write_whole(path, head + b"".join(data for *_, data in rows))
+    records.append((OPTIONS, _TEXT, (len(text),), text))
+    header = struct.pack("<QQ", 1, len(records))
+    for name, type_code, shape, data in records:
+        header += struct.pack("<4Q", len(name) + 1, type_code, len(shape), len(data))
+    header += b"".join(name.encode() + b"\0" for name, *_ in records)
+    header += b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in records)
+    # The data begin at a multiple of 256, after the 8 bytes of the padding's own size.
+    padding = ((len(header) + 8) // _ALIGNMENT + 1) * _ALIGNMENT - len(header) - 8
+    header += struct.pack("<Q", padding) + bytes(padding)
+    write_whole(path, header + b"".join(data for *_, data in records))
 
 
 def _quantized(name: str, weights: NDArray) -> bytes:
-    """Rounds a matrix to 8 bits, with the multiplier that it came with if it came so."""
-    usual = np.float32(_LARGEST) / (np.abs(weights).max() or np.float32(1))
-    # That one is among the next numbers of float32. If no number fits, the last one is taken.
+    """Returns the bytes of a matrix in 8 bits and of its multiplier, 127 / max |w|.
+
+    Weights that were read from 8 bits get the same integers and multiplier again.
+    """
+    estimate = np.float32(_MAX_INT8) / (np.abs(weights).max() or np.float32(1))
+    # The multiplier that they were read with is the estimate, or at most 3 float32 numbers from
+    # it: n more in its bits is the n-th next number. For other weights, the last 0 counts.
     for steps in (0, 1, -1, 2, -2, 3, -3, 0):
-        multiplier = (usual.view(np.int32) + np.int32(steps)).view(np.float32)
-        integers = np.clip(np.rint(weights * multiplier), -_LARGEST, _LARGEST).astype(np.int8)
+        multiplier = (estimate.view(np.int32) + np.int32(steps)).view(np.float32)
+        integers = np.clip(np.rint(weights * multiplier), -_MAX_INT8, _MAX_INT8).astype(np.int8)
         if np.array_equal(integers * (np.float32(1) / multiplier), weights):
             break
     return (integers if "Wemb" in name else integers.T).tobytes() + struct.pack("<f", multiplier)
@@ -121,29 +132,32 @@ def read_shortlist(data: bytes) -> ShortlistFile:
 
         u64 magic, checksum, first, best, n + 1, m; n + 1 offsets u64; m ids u32
 
+    The `first` lowest ids are always allowed. The ids are Marian's.
+
     Raises:
         ValueError: the file is damaged, or is not a shortlist.
     """
     reader = ByteReader(np.frombuffer(data, np.uint8))
     magic, checksum = reader.array("<u8", 2).tolist()
-    if magic != _SHORTLIST or _checksum(reader.rest) != checksum:
-        raise ValueError("it is no binary shortlist of Marian, or is damaged")
-    first, _, rows, count = reader.array("<u8", 4).tolist()
-    offsets, ids = reader.array("<u8", rows), reader.array("<u4", count)
+    if magic != _SHORTLIST_MAGIC or _checksum(reader.rest) != checksum:
+        raise ValueError("it is not a binary shortlist of Marian, or it is damaged")
+    first, _, offset_count, id_count = reader.array("<u8", 4).tolist()
+    offsets, ids = reader.array("<u8", offset_count), reader.array("<u4", id_count)
     return ShortlistFile(offsets.astype(np.int64), ids.astype(np.int32), np.arange(first))
 
 
 def write_shortlist(path: Path, lists: ShortlistFile) -> None:
-    """Writes a lexical shortlist, whose ids are Marian's."""
+    """Writes a lexical shortlist of Marian's ids as `read_shortlist` reads it."""
     first = len(lists.always)
-    words = np.array([first, first, len(lists.splits), len(lists.ids), *lists.splits], "<u8")
-    body = words.tobytes() + lists.ids.astype("<u4").tobytes()
+    # `best` is not known, so it is `first` once more.
+    numbers = np.array([first, first, len(lists.splits), len(lists.ids), *lists.splits], "<u8")
+    body = numbers.tobytes() + lists.ids.astype("<u4").tobytes()
     checksum = _checksum(np.frombuffer(body, np.uint8))
-    write_whole(path, struct.pack("<QQ", _SHORTLIST, checksum) + body)
+    write_whole(path, struct.pack("<QQ", _SHORTLIST_MAGIC, checksum) + body)
 
 
 def _checksum(body: NDArray[np.uint8]) -> int:
-    """Returns the checksum of the bytes that follow it in the file."""
+    """Returns Marian's checksum, Boost's `hash_combine` of the whole 64-bit words after it."""
     checksum = 0
     for word in body[: len(body) // 8 * 8].view("<u8").tolist():
         checksum ^= (word + 0x9E3779B9 + (checksum << 6) + (checksum >> 2)) % 2**64

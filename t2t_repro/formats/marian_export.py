@@ -44,35 +44,36 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
     """Writes a model for Marian's engines on CPUs, atomically.
 
     Args:
-        translator: has a model in float32.
+        translator: its model, in float32, its subwords, search and shortlist are used.
         export_dir: the directory to make.
-        lines: source sentences, by which the engines' rounding of activations is set.
+        lines: source sentences; their activations set the engines' rounding, see `_multipliers`.
 
     Raises:
         UserError: Marian cannot hold the model.
         OSError: the directory is not empty, or cannot be written.
     """
     model = translator.model
-    _check(model)
-    texts = [side.sentencepiece() for side in translator.subwords]
-    names = ["vocab.spm"] if texts[0] == texts[1] else ["srcvocab.spm", "trgvocab.spm"]
-    source, target = map(_ids_in_order, translator.subwords, texts)
+    _check_supported(model)
+    spms = [side.sentencepiece() for side in translator.subwords]
+    names = ["vocab.spm"] if spms[0] == spms[1] else ["srcvocab.spm", "trgvocab.spm"]
+    source, target = map(_ids_in_order, translator.subwords, spms)
     settings = SETTINGS["student_config"] | _search(translator) | {"vocabs": [names[0], names[-1]]}
     with whole_directory(export_dir) as partial:
         tensors = _tensors(model, source, target) | _multipliers(translator, lines)
         options = yaml.safe_dump(_options(model, source, target))
         write_binary(partial / "model.bin", tensors, options)
-        for name, content in zip(names, texts, strict=False):
-            (partial / name).write_bytes(content)
-        if lists := translator.shortlist_file:
+        for name, spm in zip(names, spms, strict=False):
+            (partial / name).write_bytes(spm)
+        if shortlist := translator.shortlist_file:
             theirs = {ours: number for number, ours in enumerate(target.tolist())}
-            ids = [np.sort([theirs[ours] for ours in lists.of(one).tolist()]) for one in source]
-            write_shortlist(partial / "lex.s2t.bin", ShortlistFile.of_lists(ids, lists.always))
+            lists = (shortlist.of(source_id).tolist() for source_id in source)
+            ids = [np.sort([theirs[ours] for ours in target_ids]) for target_ids in lists]
+            write_shortlist(partial / "lex.s2t.bin", ShortlistFile.of_lists(ids, shortlist.always))
             settings["shortlist"] = ["lex.s2t.bin", False]
         (partial / "config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
 
 
-def _check(model: Transformer) -> None:
+def _check_supported(model: Transformer) -> None:
     """Checks that Marian can hold a model."""
     layer = model.config
     widths = {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)}
@@ -89,10 +90,10 @@ def _check(model: Transformer) -> None:
 
 
 def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
-    """Returns our id of each id of SentencePiece's model, which are Marian's.
+    """Returns our id of each piece of SentencePiece's model, in the order of Marian's ids: [ids].
 
     Raises:
-        UserError: one of its pieces is not ours.
+        UserError: our vocabulary lacks a piece.
     """
     processor = SentencePieceProcessor(model_proto=spm)
     ours = {piece: number for number, piece in enumerate(subwords.pieces())}
@@ -107,22 +108,25 @@ def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
     """Returns the weights by Marian's names, rows of ids in Marian's order."""
     layer, orders = model.config, {"source": source, "target": target}
     named = named_weights(model, TABLES, lambda weight: marian_name(weight, layer))
+    # It is added below, with that of PAD.
     named.pop(TABLES["logits_bias"], None)
-    rows = {name: orders.get(side, ...) for name, (_, side) in named.items()}
-    tensors = {name: np.array(weight)[rows[name]] for name, (weight, _) in named.items()}
+    tensors = {}
+    for name, (weight, side) in named.items():
+        tensors[name] = np.array(weight)[orders[side]] if side else np.array(weight)
     if model.tied_embeddings == "all":
         tensors["Wemb"] = tensors.pop(TABLES["embedding/table"])
     bias = logits_bias(model)
     bias[PAD_ID] = NEVER
     tensors[TABLES["logits_bias"]] = bias[target]
     if not layer.attention_biases:
+        # Marian's attention always has biases.
         kernels = [name for name in tensors if re.search("_(self|context)_W.$", name)]
         tensors |= {name.replace("_W", "_b"): np.zeros(layer.d_model) for name in kernels}
     return {name: np.atleast_2d(values).astype(np.float32) for name, values in tensors.items()}
 
 
 def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDArray]:
-    """Computes the factors of activations before they are rounded to 8 bits.
+    """Computes the factors with which engines round activations to 8 bits, by Marian's names.
 
     A factor is 127 / (mean + 1.1 standard deviations) of the largest |x| of a sentence, for the
     input x of each matrix, as in Marian's scripts for students.
@@ -143,15 +147,16 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
     # Under a shortlist, the product with the table has no name.
     inputs |= {table: outputs, "none": outputs}
-    largest = {name: [np.abs(x).max() for x in values] for name, values in inputs.items()}
-    return {
-        f"{name}_QuantMultA": np.array([[127 / (np.mean(each) + 1.1 * np.std(each))]], np.float32)
-        for name, each in largest.items()
-    }
+    factors = {}
+    for name, tensors in inputs.items():
+        largest = [np.abs(x).max() for x in tensors]
+        factor = 127 / (np.mean(largest) + 1.1 * np.std(largest))
+        factors[f"{name}_QuantMultA"] = np.array([[factor]], np.float32)
+    return factors
 
 
 def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
-    """Returns the layer that multiplies by a matrix."""
+    """Returns the layer that a kernel belongs to."""
     sublayer = getattr(getattr(model, kernel.stack).layers[kernel.layer], kernel.sublayer)
     parts = vars(sublayer).values()
     return next(x for x in parts if isinstance(x, Dense) and x.kernel is kernel.variable)
@@ -159,15 +164,15 @@ def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
     """Returns Marian's options of a model."""
-    layer, is_all = model.config, model.tied_embeddings == "all"
+    layer, ties_all = model.config, model.tied_embeddings == "all"
     theirs = {ours: name for name, ours in (ACTIVATIONS | AUTOREGRESSION).items()}
     return SETTINGS["student"] | {
         "dim-emb": layer.d_model,
         "dim-vocabs": [len(source), len(target)],
         "enc-depth": model.num_layers,
         "dec-depth": model.num_decoder_layers,
-        "tied-embeddings": not is_all,
-        "tied-embeddings-all": is_all,
+        "tied-embeddings": not ties_all,
+        "tied-embeddings-all": ties_all,
         "transformer-decoder-autoreg": theirs[layer.decoder_self_attention],
         "transformer-dim-ffn": layer.d_ff,
         "transformer-ffn-activation": theirs[layer.activation],
@@ -178,6 +183,7 @@ def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
 def _search(translator: Translator) -> dict[str, Any]:
     """Returns Marian's settings of a search."""
     settings, search = translator.settings, translator.settings.search
+    # Marian cannot limit a translation to a number of ids more than its source has.
     has_factor = not settings.max_extra_length
     return {
         "beam-size": search.beam_size,

@@ -24,8 +24,8 @@ from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import layer_weights
 
+# Positions of tables with a vector of the target space; T2T trained on sentences up to 256.
 MAX_LENGTH = 2048
-"""Positions of tables with a vector of the target space; T2T trained on sentences up to 256."""
 
 _STEP = "global_step"
 _BODY = "transformer/body"
@@ -76,20 +76,19 @@ def transformer_from_t2t(
         problem = f"the vocabulary has {rounded}, but the embedding has {len(table)} rows"
         raise UserError(f"{problem}: give the vocabulary that it was trained with.")
     vector = _target_space_vector(file, target_space)
-    of_positions: dict[str, Any] = {"positional_encoding": "concatenated"}
+    positions: dict[str, Any] = {"positional_encoding": "concatenated"}
     if vector is not None:
-        of_positions = {"positional_encoding": "learned", "max_length": MAX_LENGTH}
+        positions = {"positional_encoding": "learned", "max_length": MAX_LENGTH}
     sizes = sizes_of(settings, {name: array.shape for name, array in file.arrays.items()})
-    model = Transformer(len(table), **sizes, **of_positions)
+    model = Transformer(len(table), **sizes, **positions)
     model.build()
     model.embedding.table.assign(table)
     if vector is not None:
-        signal = SINUSOIDS["concatenated"](np.arange(MAX_LENGTH), model.config.d_model)
-        model.positional_encoding.table.assign(signal + vector)
-        model.target_positional_encoding.table.assign(signal)
-    # T2T calls its pre-norm hook "prepostprocess".
-    is_pre = model.config.normalization == "pre"
-    hook = "layer_prepostprocess" if is_pre else "layer_postprocess"
+        sinusoids = SINUSOIDS["concatenated"](np.arange(MAX_LENGTH), model.config.d_model)
+        model.positional_encoding.table.assign(sinusoids + vector)
+        model.target_positional_encoding.table.assign(sinusoids)
+    # T2T names norms after the hook that they run in, for pre-norm "prepostprocess".
+    hook = "layer_prepostprocess" if model.config.normalization == "pre" else "layer_postprocess"
     for weight in layer_weights(model):
         name = _NAMES.of(weight, hook=hook)
         weight.variable.assign(file.value(name, tuple(weight.variable.shape)))
@@ -97,17 +96,21 @@ def transformer_from_t2t(
 
 
 def step_of_t2t(checkpoint: str | Path) -> int:
-    """Returns the step of a T2T checkpoint, or 0 if unknown."""
+    """Returns the step of a T2T checkpoint, or 0 if unknown.
+
+    Raises:
+        UserError: the checkpoint is missing or damaged.
+    """
     return int(_read(checkpoint, _STEP).arrays.get(_STEP, 0))
 
 
 def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
-    """Reads the variables of a checkpoint whose names begin with `start`; not Adam's by default."""
+    """Reads the variables whose names begin with `start`: by default all but the optimizer's."""
 
     def read(path: Path) -> dict[str, NDArray]:
         # Only a folder has a state, which names its newest checkpoint.
         state = tf.train.get_checkpoint_state(str(path))
-        # By its name alone: the folder may have been moved since.
+        # Without its folder, which may have been moved since.
         newest = path / Path(state.model_checkpoint_path).name if state else path
         reader = tf.train.load_checkpoint(str(newest))
         names = reader.get_variable_to_shape_map()
@@ -117,16 +120,14 @@ def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
 
 
 def read_hparams(path: Path) -> SettingsFile:
-    """Reads an hparams.json; one of a model that `Transformer` cannot be is a `UserError`.
+    """Reads an hparams.json and checks it.
 
     Raises:
         UserError: the file is damaged, or its model is not one that `Transformer` can be.
     """
-    hparams = SettingsFile(
-        path,
-        expected="the hparams.json that t2t-trainer writes beside its checkpoints: copy it there, "
-        'or write one such as {"num_heads": 8}; all other sizes are known from the weights',
-    )
+    fix = 'copy it there, or write {"num_heads": 8}, with the number of heads that the model has'
+    expected = f"the hparams.json that t2t-trainer writes beside its checkpoints: {fix}"
+    hparams = SettingsFile(path, expected=expected)
     hparams.require_all(imported.table_of("tensor2tensor.yml")["hparams"])
     return hparams
 
@@ -134,7 +135,9 @@ def read_hparams(path: Path) -> SettingsFile:
 def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """Returns a model's layers and sizes, as arguments of the `Transformer`.
 
-    They are those of the weights, whatever hparams.json says of them.
+    Args:
+        hparams: the number of heads and the rates of dropout.
+        shapes: the shape of each variable, from which all other sizes are.
     """
     layer = f"{_BODY}/encoder/layer_0"
     d_model, d_ff = shapes[f"{layer}/ffn/conv1/kernel"]
@@ -165,9 +168,9 @@ def _embedding_table(file: WeightsFile) -> Array:
     matches = map(_SHARD.fullmatch, file.arrays)
     shards = {int(match[1]): file.arrays[match[0]] for match in matches if match}
     if not shards or not any("/encoder/" in name for name in file.arrays):
-        name = "symbol_modality_32000_512/shared/weights_0 and transformer/body/encoder"
-        fix = "a T2T Transformer's (1.3 or later); source, target and softmax share an embedding"
-        raise UserError(f"{file.path} has no variables such as {name}, expected {fix}.")
+        names = "symbol_modality_32000_512/shared/weights_0 and transformer/body/encoder"
+        problem = f"{file.path} has no variables such as {names}"
+        raise UserError(f"{problem}: give a T2T Transformer (1.3 or later) with one embedding.")
     return np.concatenate([shards[number] for number in sorted(shards)])
 
 
@@ -177,7 +180,7 @@ def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array |
     if not len(table) and target_space is None:
         return None
     if target_space not in range(len(table)):
-        fix = "leave it out if there are none, or give the trained one (target_space=0 since 1.5.2)"
         rows = f"{file.path} has a target_space_embedding of {len(table)} rows"
+        fix = "leave it out if there are none, or give the trained one (target_space=0 since 1.5.2)"
         raise UserError(f"target_space is {target_space}, but {rows}: {fix}.")
     return table[target_space]

@@ -20,13 +20,13 @@ from t2t_repro.model.settings import Initialization
 
 
 def softmax(scores: tf.Tensor) -> tf.Tensor:
-    """Computes e^z / Σ e^z in float32, z the scores of a query, in the dtype of the scores.
+    """Computes e^z / Σ e^z over a query's scores z, in float32.
 
     `kernels.gradients.softmax` runs in its place: an edit here has no effect, unless
     T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
 
     Args:
-        scores: [batch, heads, query_length, key_length].
+        scores: [batch, heads, query_length, key_length]; the result has its shape and dtype.
     """
     return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
 
@@ -54,7 +54,7 @@ def attention_weights(
 
 
 def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
-    """Splits the heads: [batch, length, heads·depth] → [batch, heads, length, depth]."""
+    """Splits heads: [batch, length, heads·depth], or packed → [batch, heads, length, depth]."""
     if isinstance(x, Packed):
         return x.layout.split_heads(x.vectors, num_heads)
     shape = [*leading_axes(x), num_heads, x.shape[-1] // num_heads]
@@ -62,7 +62,10 @@ def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
 
 
 def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
-    """Joins heads: [batch, length, heads·depth], packed if `like` is packed."""
+    """Joins heads: [batch, heads, length, depth] → [batch, length, heads·depth].
+
+    The result is packed if `like` is, the vectors of which the heads were computed.
+    """
     if isinstance(like, Packed):
         return Packed(like.layout.join_heads(heads), like.layout)
     _, num_heads, _, depth = heads.shape
@@ -86,7 +89,7 @@ class MultiHeadAttention(SameShape):
 
     Attributes:
         recorder: a function that gets the attention weights [batch, heads, query_length,
-            key_length] of every call; None if nobody looks at them.
+            key_length] of every call; None to record nothing.
     """
 
     def __init__(
@@ -113,7 +116,7 @@ class MultiHeadAttention(SameShape):
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
 
     def _projection(self, width: int, name: str, initialization: Initialization) -> Dense:
-        """Makes the layer of one of the four projections."""
+        """Makes one of the four projections."""
         return Dense(
             width,
             use_bias=self.use_bias,
@@ -135,37 +138,38 @@ class MultiHeadAttention(SameShape):
 
     def project_memory(self, memory: Vectors) -> KeysValues:
         """Computes K W^K and V W^V of a memory [batch, key_length, d_model]."""
-        return KeysValues(*self._heads(memory, self.key_projection, self.value_projection))
+        return KeysValues(*self._project(memory, self.key_projection, self.value_projection))
 
     def joint_projection(self) -> Projection:
         """Joins W^Q, W^K and W^V, head by head: a projection to heads·(2·d_k + d_v)."""
-        return self._joint((self.query_projection, self.key_projection, self.value_projection))
+        return self._join((self.query_projection, self.key_projection, self.value_projection))
 
     def memory_projection(self) -> Projection:
         """Joins W^K and W^V, head by head: a projection to heads·(d_k + d_v)."""
-        return self._joint((self.key_projection, self.value_projection))
+        return self._join((self.key_projection, self.value_projection))
 
-    def _joint(self, layers: Sequence[Dense]) -> Projection:
+    def _join(self, layers: Sequence[Dense]) -> Projection:
         """Joins projections head by head."""
-        matrix = self._join_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
+        matrix = self._interleave([tf.convert_to_tensor(layer.kernel) for layer in layers])
         if not self.use_bias:
             return Projection(matrix, None)
-        biases = self._join_heads([tf.convert_to_tensor(layer.bias)[None] for layer in layers])
+        # A bias is joined as a matrix of one row.
+        biases = self._interleave([tf.convert_to_tensor(layer.bias)[None] for layer in layers])
         return Projection(matrix, tf.cast(biases[0], matrix.dtype))
 
-    def _join_heads(self, parts: list[tf.Tensor]) -> tf.Tensor:
-        """Joins parts [rows, heads·depth] head by head: [rows, heads·(all depths)]."""
+    def _interleave(self, parts: list[tf.Tensor]) -> tf.Tensor:
+        """Joins matrices [rows, heads·depth] head by head: [rows, heads·(sum of depths)]."""
         rows = parts[0].shape[0]
         heads = [tf.reshape(part, [rows, self.num_heads, -1]) for part in parts]
         return tf.reshape(tf.concat(heads, axis=2), [rows, -1])
 
-    def _heads(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
-        """Projects x with each layer: [batch, heads, length, depth]."""
+    def _project(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
+        """Projects x by each layer: a list of [batch, heads, length, depth]."""
         if len(layers) == 1 or not gpu.has_gpu():
             # One product with joined matrices is slower on a CPU, which must copy them.
             return [split_heads(map_positions(layer, x), self.num_heads) for layer in layers]
         # On a GPU it is faster: matrices are cast in any case, and fewer kernels start.
-        heads = split_heads(map_positions(self._joint(layers).of, x), self.num_heads)
+        heads = split_heads(map_positions(self._join(layers).of, x), self.num_heads)
         return tf.split(heads, [layer.units // self.num_heads for layer in layers], axis=-1)
 
     def call(
@@ -193,12 +197,12 @@ class MultiHeadAttention(SameShape):
         if past is None:
             if memory is None:
                 attention_mask = with_implicit_mask(attention_mask, query)
-                queries, *keys_values = self._heads(
+                queries, *keys_values = self._project(
                     query, self.query_projection, self.key_projection, self.value_projection
                 )
                 memory = KeysValues(*keys_values)
             else:
-                (queries,) = self._heads(query, self.query_projection)
+                (queries,) = self._project(query, self.query_projection)
             if not isinstance(memory, KeysValues):
                 attention_mask = with_implicit_mask(attention_mask, memory)
                 memory = self.project_memory(memory)
@@ -207,9 +211,9 @@ class MultiHeadAttention(SameShape):
             # For few vectors one product and a copy of its parts are faster than three products.
             projected = split_heads(past.projection.of(query), self.num_heads)
             queries, *newest = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
-            everything = past.extend(KeysValues(*newest))
-            # The mask of the past includes a neighbourhood.
-            heads = self.scaled_dot_product_attention(queries, everything, past.mask, training)
+            memory = past.extend(KeysValues(*newest))
+            # Not `_attend`: the mask of the past includes a neighbourhood.
+            heads = self.scaled_dot_product_attention(queries, memory, past.mask, training)
         return map_positions(self.output_projection, join_heads(heads, query))
 
     def scaled_dot_product_attention(
@@ -249,21 +253,18 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
     """
     if not gpu.has_gpu():
         return [attention.project_memory(memory) for attention in attentions]
-    # As in `_heads`: one product for all.
-    every = side_by_side([attention.memory_projection() for attention in attentions])
+    # One product for all, as in `_project`.
+    joined = side_by_side([attention.memory_projection() for attention in attentions])
     num_heads = [attention.num_heads for attention in attentions]
-    heads = split_heads(map_positions(every.of, memory), sum(num_heads))
+    heads = split_heads(map_positions(joined.of, memory), sum(num_heads))
     depths = [attentions[0].d_k, attentions[0].d_v]
-    return [
-        KeysValues(*tf.split(head, depths, axis=-1)) for head in tf.split(heads, num_heads, axis=1)
-    ]
+    parts = tf.split(heads, num_heads, axis=1)
+    return [KeysValues(*tf.split(part, depths, axis=-1)) for part in parts]
 
 
 @contextmanager
 def recorded_by(layer: MultiHeadAttention | Dense) -> Iterator[list[tf.Tensor]]:
-    """Records attention weights, or a product's inputs, within the context.
-
-    Weights are recorded of an attention, inputs of a `Dense` layer.
+    """Records the weights of an attention, or the inputs of a `Dense` layer, within the context.
 
     Yields:
         a list that gets [batch, heads, query_length, key_length], or the inputs, at every call.

@@ -36,7 +36,8 @@ class State:
     This step's state is computed from it.
 
     Attributes:
-        kept: [batch, beam, d_model] float32, of every hypothesis; the layer puts this step's here.
+        kept: [batch, beam, d_model] float32, the state of every hypothesis; the layer replaces it
+            by this step's.
     """
 
     kept: tf.Tensor
@@ -46,11 +47,11 @@ class State:
 class Past:
     """The earlier positions of one decoder layer.
 
-    This step is added to them.
+    Attention adds this step to them by `extend`.
 
     Attributes:
-        kept: keys and values, with room for this step, whose own are there after attention has
-            called `extend`; the tensors given must not be used again.
+        kept: keys and values, with unwritten entries for this step. `extend` writes them in place:
+            the tensors given here must not be used again.
         projection: to heads·(2·d_k + d_v), the layer's W^Q, W^K and W^V; see
             `MultiHeadAttention.joint_projection`.
         position: scalar, of this step.
@@ -63,12 +64,12 @@ class Past:
     mask: tf.Tensor
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
+        """Adds this step's keys and values [batch, heads, beam, depth]; returns `kept`."""
         _, heads, beam, _ = newest.keys.shape
         # Sizes come from the mask, which all layers share, so they are computed once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))
         positions = entries // beam
-        # Each head has a row for each position; this is the row of this step.
+        # Each head has a row for each position; these are the rows of this step, one per head.
         rows = tf.range(self.position, batch * heads * positions, positions)
         pairs = zip(self.kept, newest, strict=True)
         self.kept = KeysValues(*(write(old, new, rows, entries) for old, new in pairs))
@@ -76,7 +77,7 @@ class Past:
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Writes `new` [new, depth] at `places` [new] among `rows` [rows, depth].
+    """Returns `rows` [rows, depth] with `new` [new, depth] at the row numbers `places` [new].
 
     `kernels.decoding.write_rows` runs in its place: an edit here has no effect, unless
     T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
@@ -85,29 +86,28 @@ def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 
 
 NEVER_WRITTEN = -1
-"""Stands in `ancestors` where there is no entry yet."""
+"""The value in `ancestors` of a position without entries yet."""
 
 _write_rows = kernels.fast(fast.write_rows, write_rows)
-_room = kernels.fast(fast.room, tf.zeros)
+_writable_zeros = kernels.fast(fast.writable_zeros, tf.zeros)
 
 
 def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
-    """Copies a cache into one with zeros as further entries."""
+    """Copies a cache [batch, heads, any, depth], and appends `entries` entries of zeros."""
     batch, heads, _, depth = tf.unstack(tf.shape(cache))
-    return tf.concat([cache, _room([batch, heads, entries, depth], cache.dtype)], axis=2)
+    zeros = _writable_zeros([batch, heads, entries, depth], cache.dtype)
+    return tf.concat([cache, zeros], axis=2)
 
 
 def write(
     cache: tf.Tensor, new: tf.Tensor, places: tf.Tensor, entries: int | tf.Tensor
 ) -> tf.Tensor:
-    """Overwrites the entries of a position.
-
-    The given tensor must not be used again.
+    """Overwrites the entries of one position in place: the given cache must not be used again.
 
     Args:
         cache: [batch, heads, entries, depth], as is the result.
         new: [batch, heads, beam, depth], all but batch statically known.
-        places: [batch·heads], of the position in [batch·heads·positions].
+        places: [batch·heads], the position's rows in [batch·heads·positions].
         entries: number of entries of the cache, positions·beam.
     """
     _, heads, beam, depth = new.shape
@@ -120,21 +120,21 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
 
     Args:
         ancestors: [batch, beam, positions] int32, as is the result: for each hypothesis, which of
-            a position's `beam` entries is of its line; `NEVER_WRITTEN` where there is none yet.
+            a position's `beam` entries is in its line; `NEVER_WRITTEN` where there is none yet.
         parents: [batch, beam], the old hypothesis that each new one extends.
         position: scalar, the position of the new hypotheses' own entries.
     """
     beam = ancestors.shape[1]
     inherited = tf.gather(ancestors, parents, batch_dims=1)
-    is_here = tf.range(tf.shape(ancestors)[2]) == position
-    return tf.where(is_here, tf.range(beam)[:, None], inherited)
+    is_new = tf.range(tf.shape(ancestors)[2]) == position
+    return tf.where(is_new, tf.range(beam)[:, None], inherited)
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
     """Allows a hypothesis to attend to the entries of its own line.
 
-    With a neighbourhood, only near ones are allowed. Ancestors are [batch, beam, positions], from
-    `descend`; the mask is [batch, beam, positions·beam].
+    A neighbourhood restricts them to the nearest positions. Ancestors are [batch, beam, positions],
+    from `descend`; the mask is boolean [batch, beam, positions·beam].
     """
     beam, positions = ancestors.shape[1], tf.shape(ancestors)[2]
     is_own = tf.expand_dims(ancestors, -1) == tf.range(beam)

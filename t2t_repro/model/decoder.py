@@ -47,15 +47,15 @@ class DecoderLayer(StackedLayer):
         training: bool | None = None,
         past: Past | State | None = None,
     ) -> Vectors:
-        """Computes one layer.
+        """Applies the three sub-layers.
 
         Args:
             x: [batch, target_length, d_model]; with a past [batch, beam, d_model], the newest
                 position of every hypothesis.
             memory: [batch, source_length, d_model], the encoder's output, or its keys and values.
             attention_mask: boolean, broadcastable to [batch, target_length, target_length]; with a
-                neighbourhood, which looks back only, [batch, 1, target_length] or None. Without
-                effect on the SSRU.
+                neighbourhood, which hides later positions itself, [batch, 1, target_length] or
+                None. It has no effect on the SSRU.
             source_mask: boolean, broadcastable to [batch, target_length, source_length].
             training: whether dropout is active.
             past: the earlier positions, with a mask of their own; the newest is added to it.
@@ -93,8 +93,8 @@ class Decoder(LayerStack):
     ) -> Vectors:
         """Decodes all positions (teacher forcing), or one more.
 
-        Each is decoded from the earlier ones. Target padding needs no mask: it comes last, where
-        the causal mask hides it. Keras's implicit masks of x and the memory apply too, but a target
+        Each depends on earlier ones only. Target padding needs no mask: it comes last, where the
+        causal mask hides it. Keras's implicit masks of x and the memory apply too, but a target
         position always sees itself.
 
         Args:
@@ -114,12 +114,13 @@ class Decoder(LayerStack):
         if past is None and self.neighbourhood is None:
             length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
             if attention_mask is not None:
-                # Without its implicit mask, which would hide positions from themselves.
+                # A copy has no implicit mask, which would hide positions from themselves.
                 x = tf.identity(x)
             attention_mask = causal_mask(length, attention_mask)
         if not isinstance(memory, list):
             source_mask = with_implicit_mask(source_mask, memory)
-            # Keys and values of all layers take memory, but training keeps them in any case.
+            # Projected for all layers at once only in training, which keeps all keys and values in
+            # any case.
             memory = self.project_memory(memory) if training else [memory] * self.num_layers
         pasts: list[Past | State | None] = [*past] if past else [None] * self.num_layers
         for layer, layer_memory, layer_past in zip(self.layers, memory, pasts, strict=True):

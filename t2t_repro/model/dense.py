@@ -13,7 +13,7 @@ from t2t_repro.model.kernels.gradients import add_bias
 from t2t_repro.model.settings import Initialization
 
 _add_bias = kernels.fast(add_bias, tf.nn.bias_add)
-"""Used in training; T2T_REPRO_PLAIN=1 has TensorFlow's own instead."""
+"""Used in training; with T2T_REPRO_PLAIN=1 it is TensorFlow's own."""
 
 
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
@@ -67,16 +67,16 @@ class Dense(keras.layers.Dense):
             products = ops.matmul(rows, self.kernel)
             # A custom gradient takes a tensor, not a variable.
             bias = tf.cast(tf.convert_to_tensor(self.bias.value), products.dtype)
-            rows = self.activation(_add_bias(products, bias))
+            outputs = self.activation(_add_bias(products, bias))
         else:
-            rows = super().call(rows)
-        return tf.reshape(rows, [*leading_axes(inputs), self.units])
+            outputs = super().call(rows)
+        return tf.reshape(outputs, [*leading_axes(inputs), self.units])
 
 
 def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
     """Returns the lengths of all axes but the last, for `tf.reshape`.
 
-    A single unknown one is -1.
+    If a single one is unknown, it is -1.
     """
     lengths = x.shape[:-1].as_list()
     if lengths.count(None) > 1:
@@ -91,6 +91,7 @@ def heads_initializer(initialization: Initialization) -> Initializer:
     glorot: U(-b, b), b = √(6 / (fan_in + fan_out)).
     fairseq: b / √2, Glorot's for the three side by side.
     """
+    # The scale s gives b = √(3 s / n), n the mean of fan_in and fan_out.
     scales = {"glorot": 1.0, "fairseq": 0.5}
     return VarianceScaling(scales[initialization], mode="fan_avg", distribution="uniform")
 
@@ -103,4 +104,5 @@ def feed_forward_initializer(initialization: Initialization) -> Initializer:
     """
     if initialization != "fairseq":
         return heads_initializer(initialization)
+    # The scale s gives b = √(3 s / fan_in).
     return VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")

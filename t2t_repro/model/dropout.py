@@ -33,11 +33,11 @@ class Dropout(keras.layers.Dropout):
 
     @positionwise
     def call(self, inputs: tf.Tensor, training: bool | None = False) -> tf.Tensor:
-        """Drops elements of `inputs`, of any shape, in training."""
+        """Drops elements of `inputs`, of any shape, and scales the others; in training only."""
         if not training or self.rate == 0:
             return inputs
         x = tf.convert_to_tensor(inputs)
-        dropped = round(self.rate * dropout_bits.LEVELS)
-        keep = _random_levels(tf.shape(x), self.seed_generator.next()) >= dropped
-        scale = dropout_bits.LEVELS / (dropout_bits.LEVELS - dropped)
+        dropped_levels = round(self.rate * dropout_bits.LEVELS)
+        keep = _random_levels(tf.shape(x), self.seed_generator.next()) >= dropped_levels
+        scale = dropout_bits.LEVELS / (dropout_bits.LEVELS - dropped_levels)
         return x * tf.where(keep, tf.cast(scale, x.dtype), tf.zeros([], x.dtype))

@@ -16,7 +16,7 @@ _look_up = kernels.fast(look_up, tf.gather)
 
 
 def new_table(layer: keras.layers.Layer, rows: int, d_model: int) -> keras.Variable:
-    """Adds a table [rows, d_model] to a layer, drawn from N(0, d_model^-0.5), as in T2T."""
+    """Adds a table [rows, d_model] to a layer: normal, standard deviation 1/√d_model, as in T2T."""
     normal = keras.initializers.RandomNormal(stddev=d_model**-0.5)
     return layer.add_weight(name="table", shape=(rows, d_model), initializer=normal, autocast=False)
 
@@ -50,13 +50,13 @@ class SharedEmbedding(keras.layers.Layer):
 
     def table_tensor(self) -> tf.Tensor:
         """Returns E [vocab, d_model], float32."""
-        # A custom gradient takes a tensor, not a variable, and XLA must capture none.
+        # A custom gradient takes a tensor, not a variable; XLA cannot capture a variable there.
         return tf.convert_to_tensor(self.table.value)
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """Embeds ids [batch, length] as vectors [batch, length, d_model].
 
-        The vector of PAD is zero. Ids may be floating point: Keras gives such when it builds a
+        The vector of PAD is zero. Ids may be floating point, as Keras gives them when it builds a
         model under several replicas.
         """
         if not ids.dtype.is_integer:
@@ -69,10 +69,9 @@ class SharedEmbedding(keras.layers.Layer):
         return vectors * is_token[..., None]
 
     def looked_up(self) -> NDArray[np.float32]:
-        """Returns E [vocab, d_model] with zeros for PAD.
+        """Returns E [vocab, d_model] with zeros for PAD, for a format that looks ids up unmasked.
 
-        It is for a format whose look-up has no mask. The softmax needs the row of PAD, so such a
-        format has two tables.
+        The softmax needs the row of PAD, so such a format has two tables.
         """
         table = np.array(self.table)
         table[PAD_ID] = 0

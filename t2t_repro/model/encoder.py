@@ -27,7 +27,7 @@ class EncoderLayer(StackedLayer):
     def call(
         self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
     ) -> Vectors:
-        """Computes one layer: [batch, source_length, d_model] → the same shape.
+        """Applies both sub-layers: [batch, source_length, d_model] → the same shape.
 
         The mask is boolean, broadcastable to [batch, source_length, source_length]; with a
         neighbourhood [batch, 1, source_length].

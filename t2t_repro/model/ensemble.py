@@ -13,14 +13,14 @@ Combine = Callable[[tf.Tensor], tf.Tensor]
 [batch, beam, vocab]. A search adds the scores up as they are."""
 
 Caches = tuple[DecodingCache, ...]
-"""A cache for each model."""
+"""The cache of each model."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
     """Transformers with the same vocabulary.
 
-    A single one decodes as it does alone.
+    A single model decodes as without an ensemble; `combine` is not used.
 
     Attributes:
         models: at least one, of any sizes.
@@ -34,11 +34,12 @@ class Ensemble:
 
     @property
     def longest(self) -> int | None:
-        """The most positions of a sentence, see `Transformer.longest`."""
-        return min(filter(None, (model.longest for model in self.models)), default=None)
+        """The most positions of a sentence in all models, or None; see `Transformer.longest`."""
+        limits = [model.longest for model in self.models if model.longest is not None]
+        return min(limits, default=None)
 
     def bytes_of_row(self, beam_size: int, source_length: int, limit: int) -> int:
-        """Estimates the bytes that a sentence takes (see `step_decoder.bytes_of_row`)."""
+        """Estimates the bytes of a sentence in all models (see `step_decoder.bytes_of_row`)."""
         return sum(bytes_of_row(model, beam_size, source_length, limit) for model in self.models)
 
     def decoder(
@@ -57,11 +58,11 @@ class EnsembleDecoder:
     combine: Combine
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> Caches:
-        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
+        """Encodes source ids [batch, source_length]; see `StepDecoder.begin`."""
         return tuple(decoder.begin(source, *allowed) for decoder in self.decoders)
 
     def make_room(self, caches: Caches, positions: int) -> Caches:
-        """Makes room for more positions."""
+        """Adds unwritten entries for more positions to every cache."""
         pairs = zip(self.decoders, caches, strict=True)
         return tuple(decoder.make_room(cache, positions) for decoder, cache in pairs)
 

@@ -19,12 +19,12 @@ _relu = kernels.fast(fast_relu, keras.activations.relu)
 
 
 def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns the activation of a name, [..., d_ff] → the same shape.
+    """Returns the activation of a name: a function [..., d_ff] → the same shape.
 
-    Keras knows the name, such as "relu" or "gelu", or a module has registered it.
+    The name is Keras's, such as "relu" or "gelu", or one that your module has registered.
 
     Raises:
-        UserError: neither Keras nor a module knows the name.
+        UserError: the name is neither Keras's nor registered.
     """
     try:
         activation = registered_part(name) or keras.activations.get(name)

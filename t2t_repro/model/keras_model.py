@@ -1,7 +1,7 @@
 """The Keras side of layers, of a model (calls, masks, fit, export) and of the loss.
 
-A `LayerConfig` is text, so that it can be saved. Your own activation or norm gets a name when it is
-registered with Keras, in a module that the gin file imports:
+A `LayerConfig` names the activation and the norm, so that it can be saved as text. Your own gets
+its name when it is registered with Keras, in a module that the gin file imports:
 
     @keras.saving.register_keras_serializable(package="my_parts")
     def squared_relu(x): ...
@@ -32,7 +32,7 @@ YOUR_OWN = (
 
 
 def registered_part(name: str) -> Any:
-    """Returns the class that your module registered under a name; None for this package's."""
+    """Returns what your module registered under a name; None if unknown, or this package's."""
     return None if name.startswith("t2t_repro>") else keras.saving.get_registered_object(name)
 
 
@@ -80,7 +80,12 @@ class SourceTargetModel(keras.Model):
     vocab_size: int
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the model, as Keras does, with source and target as one argument; see `call`."""
+        """Calls the model with source and target as one argument; see `call`.
+
+        Raises:
+            UserError: the argument is not a pair of source and target.
+        """
+        # Keras's own error would not name the pair.
         for inputs in args:
             source_and_target(inputs)
         return super().__call__(*args, **kwargs)
@@ -91,7 +96,7 @@ class SourceTargetModel(keras.Model):
         return (*target_shape, self.vocab_size)
 
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
-        """Returns the mask of the target's tokens; Keras's losses and metrics ignore the rest."""
+        """Returns the mask [batch, target_length] of the tokens that losses and metrics count."""
         _, target = source_and_target(inputs)
         return ops.not_equal(target, PAD_ID)
 
@@ -106,11 +111,9 @@ class SourceTargetModel(keras.Model):
         replicas = strategy.num_replicas_in_sync
         several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         if several_workers or (self.jit_compile and replicas > 1):
-            raise UserError(
-                f"the model was made under {type(strategy).__name__} of {replicas} replicas, for "
-                "which Keras's fit works on one machine only, and without jit_compile: train with "
-                "`python -m t2t_repro.trainer`, which does both."
-            )
+            problem = f"the model was made under {type(strategy).__name__} of {replicas} replicas"
+            limits = "Keras's fit works on one machine, and with jit_compile on one replica"
+            raise UserError(f"{problem}, but {limits}: use `python -m t2t_repro.trainer` instead.")
         return super().fit(*args, **kwargs)
 
     def export(self, *args: Any, **kwargs: Any) -> None:
@@ -120,7 +123,7 @@ class SourceTargetModel(keras.Model):
         translator of text.
         """
         if len(args) < 4:
-            # By default Keras would take the ids for vectors.
+            # `input_signature` is the fourth: by default Keras would take the ids for vectors.
             pair = tuple(
                 keras.InputSpec(dtype="int32", shape=(None, None), name=name)
                 for name in ("source", "target")
@@ -148,8 +151,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Computes the loss of labels, in nats.
 
-        Labels are [batch, length], PAD after the end. Logits are [batch, length, vocab]; the result
-        has Keras's mask of the tokens.
+        Labels are [batch, length], PAD after the end; logits are [batch, length, vocab]. The losses
+        are [batch, length], with Keras's mask of the tokens.
 
         Raises:
             ValueError: the shapes do not fit each other.

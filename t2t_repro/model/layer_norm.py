@@ -58,7 +58,7 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
     `name` and `dtype`.
 
     Raises:
-        UserError: no such layer is built in or registered.
+        UserError: the name is neither in `_NORMS` nor that of a registered layer.
     """
     norm: Any = _NORMS.get(name) or registered_part(name)
     if not (isinstance(norm, type) and issubclass(norm, keras.layers.Layer)):
@@ -68,10 +68,10 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
 
 
 def new_norm(config: LayerConfig, **kwargs: Any) -> keras.layers.Layer:
-    """Makes the norm of a layer; ε is for the package's and Keras's, your own norm sets its own."""
+    """Makes the norm of a layer; the config's ε is not for your own norm, which sets its own."""
     if config.norm in _NORMS:
         kwargs["epsilon"] = config.norm_epsilon
     norm = named_norm(config.norm)(**kwargs)
-    # Keras's RMSNormalization does not declare it, but treats all vectors alike.
+    # Keras's RMSNormalization does not declare it, although a norm treats all vectors alike.
     norm.supports_masking = True
     return norm

@@ -63,16 +63,14 @@ class CrossEntropy:
         labels = tf.cast(labels, tf.int32)
         weights = tf.cast(labels != PAD_ID, tf.float32)
         tokens = tf.reduce_sum(weights)
-        summed = kernels.fast(cross_entropy.summed_cross_entropy, summed_cross_entropy)
-        loss, nll = summed(vectors, table, labels, weights, self.label_smoothing)
+        compute = kernels.fast(cross_entropy.summed_cross_entropy, summed_cross_entropy)
+        loss, nll = compute(vectors, table, labels, weights, self.label_smoothing)
         entropy = smoothing_entropy(table.shape[0], self.label_smoothing)
         return LossSums(loss=loss - entropy * tokens, nll=nll, tokens=tokens)
 
 
 def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
-    """Computes the entropy of the smoothed labels, in nats.
-
-    It is the minimum of their cross entropy.
+    """Computes the entropy of the smoothed labels, the minimum of their cross entropy, in nats.
 
     -(1 - ε) log(1 - ε) - ε log(ε / (V - 1))
     """

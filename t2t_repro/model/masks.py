@@ -44,12 +44,12 @@ def padding_mask(ids: tf.Tensor) -> tf.Tensor:
 def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -> tf.Tensor:
     """Allows position i to attend to positions j <= i (paper, section 3.2.3).
 
-    A position may always see itself: with all keys masked it would attend to all alike, later ones
-    too.
+    A position may always see itself. Otherwise one whose keys are all masked would attend to all
+    positions alike, later ones too.
 
     Args:
         length: positions of the sentences.
-        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
+        may_be_seen: boolean, broadcastable to [batch, length, length]; None allows all.
 
     Returns:
         [1, length, length], or [batch, length, length] with `may_be_seen`; boolean.
@@ -76,21 +76,21 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
 
 
 def window_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
-    """Returns the window of a neighbourhood of size r (paper, section 4)."""
+    """Returns the window of a neighbourhood r: r // 2 positions before, and after if not causal."""
     return AttentionWindow(neighbourhood // 2, 0 if is_causal else neighbourhood // 2)
 
 
 def neighbourhood_mask(
     length: int | tf.Tensor, window: AttentionWindow, may_be_seen: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Allows a position to attend to itself and its window.
+    """Allows a position to attend to itself and to the positions in its window.
 
-    Of the window, it may attend to the positions that may be seen.
+    All but itself must be allowed by `may_be_seen`, too.
 
     Args:
         length: positions of the sentences.
         window: the window of every position.
-        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
+        may_be_seen: boolean, broadcastable to [batch, length, length]; None allows all.
 
     Returns:
         [1, length, length], or [batch, length, length] with `may_be_seen`; boolean.
@@ -117,6 +117,7 @@ def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     # Subtracted, not selected: the gradient of a difference is free, and scores are far below 1e9.
     # Not added: outside of training TensorFlow on a CPU would fuse the sum into the product, which
     # then takes hundreds of times as long under a causal mask.
+    # A mask [key_length] broadcasts without an axis of heads.
     for_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
-    high = ops.where(for_heads, 0.0, 1e9)
-    return scores - ops.cast(high, scores.dtype)
+    penalties = ops.where(for_heads, 0.0, 1e9)
+    return scores - ops.cast(penalties, scores.dtype)

@@ -19,7 +19,7 @@ _look_up = kernels.fast(look_up, tf.gather)
 def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """Computes the paper's encoding [length, d_model], in float32.
 
-    Sines and cosines take turns.
+    Sines and cosines alternate:
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i / d_model)).
     """
@@ -42,7 +42,8 @@ def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
 def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """Computes T2T's encoding (common_attention.get_timing_signal_1d): sines, then cosines.
 
-    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1; pos for a single k.
+    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1. If d_model is 2, the
+    only angle is pos.
     """
     exponents = ops.arange(d_model // 2, dtype="float32") / max(d_model // 2 - 1, 1)
     angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
@@ -67,7 +68,7 @@ class PositionalEncoding(SameShape):
         first: the number of the first position, for sinusoids.
 
     Raises:
-        UserError: positions are learned, but their number is not given.
+        UserError: `kind` is unknown; or it is "learned", but `max_length` is not given.
     """
 
     def __init__(
@@ -78,9 +79,11 @@ class PositionalEncoding(SameShape):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if kind not in (*SINUSOIDS, "learned"):
+            raise UserError(f"kind is {kind!r}, expected 'learned', {', '.join(SINUSOIDS)}.")
         if kind == "learned" and not max_length:
             problem = f"max_length is {max_length!r}, expected the number of positions to learn"
-            raise UserError(f"{problem}, with kind='learned'.")
+            raise UserError(f"{problem} with kind='learned': give max_length.")
         self.kind = kind
         self.max_length = max_length
         self.first = first
@@ -104,12 +107,12 @@ class PositionalEncoding(SameShape):
         """Adds the encodings of positions 0, 1, ...: [batch, length, d_model] → the same shape.
 
         Raises:
-            ValueError: there are more positions than were learned.
+            ValueError: there are more positions than learned ones, and the length is static.
         """
         length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
-        known = tf.get_static_value(length)
-        if self.kind == "learned" and known is not None and known > self.max_length:
-            problem = f"x has {known} positions, expected at most max_length={self.max_length}"
+        static = tf.get_static_value(length)
+        if self.kind == "learned" and static is not None and static > self.max_length:
+            problem = f"x has {static} positions, expected at most max_length={self.max_length}"
             raise ValueError(f"{problem}: shorten the sentences or learn more positions.")
         if isinstance(x, Packed) and self.kind == "learned":
             encodings = self.encode(x.layout.positions)

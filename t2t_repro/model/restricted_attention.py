@@ -68,10 +68,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
 def new_attention(
     config: LayerConfig, neighbourhood: int | None = None, is_causal: bool = False, **kwargs: Any
 ) -> MultiHeadAttention:
-    """Makes an attention, restricted if there is a neighbourhood.
+    """Makes an attention layer, restricted if there is a neighbourhood (self-attention only).
 
-    Self-attention alone can be restricted. A neighbourhood hides later positions if `is_causal`;
-    without one the caller's mask does.
+    If `is_causal`, a restricted one hides later positions; without a neighbourhood the caller's
+    mask has to.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
     kwargs |= {

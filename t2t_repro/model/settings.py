@@ -64,7 +64,7 @@ class LayerConfig:
     Attributes:
         d_model: width of every sub-layer's input and output.
         d_ff: inner width of the feed-forward network.
-        num_heads: h.
+        num_heads: h, the number of attention heads.
         d_k: depth of a head's queries and keys; d_model / num_heads by default (Table 3, B).
         d_v: depth of a head's values; d_model / num_heads by default.
         dropout: rate on every sub-layer's output, and on embedding + position.
@@ -108,7 +108,7 @@ class LayerConfig:
             raise UserError(f"{problem}, expected an even number: sines and cosines come in pairs.")
         if self.d_model % self.num_heads and not (self.d_k and self.d_v):
             problem = f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
-            raise UserError(f"LayerConfig.{problem}: choose another one, or give d_k and d_v.")
+            raise UserError(f"LayerConfig.{problem}: choose a divisor, or give d_k and d_v.")
 
     @property
     def key_depth(self) -> int:
@@ -182,13 +182,10 @@ class TransformerSettings:
 
     def __post_init__(self) -> None:
         if self.vocab_size and self.start_id >= self.vocab_size:
-            raise UserError(
-                f"Transformer.start_id is {self.start_id}, expected an id below {self.vocab_size}, "
-                "of the subwords: give the id of the token with which translations begin."
-            )
+            problem = f"Transformer.start_id is {self.start_id}, expected an id below vocab_size"
+            fix = "give the id of the subword with which the decoder begins"
+            raise UserError(f"{problem}={self.vocab_size}: {fix}.")
         if self.source_vocab_size and self.tied_embeddings not in OWN_SOURCE_EMBEDDING:
-            raise UserError(
-                f"Transformer.source_vocab_size is {self.source_vocab_size}, but tied_embeddings="
-                f"{self.tied_embeddings!r} has the source share the target's embedding: bind "
-                "'target_softmax' or 'none'."
-            )
+            shared = f"tied_embeddings={self.tied_embeddings!r} has the source share an embedding"
+            problem = f"Transformer.source_vocab_size is {self.source_vocab_size}, but {shared}"
+            raise UserError(f"{problem}: bind 'target_softmax' or 'none' to tied_embeddings.")

@@ -40,7 +40,7 @@ _recurrence = kernels.fast(doubled_recurrence, recurrence)
 class SSRU(SameShape):
     """relu(c_t), where c_t = f_t ⊙ c_{t-1} + (1 - f_t) ⊙ v_t and c_0 = 0.
 
-    f_t = sigmoid(x_t W_f + b_f), v_t = x_t W. A sub-layer as self-attention is: in post-norm a
+    f_t = sigmoid(x_t W_f + b_f), v_t = x_t W. It takes the place of self-attention: a post-norm
     layer then computes LayerNorm(x_t + relu(c_t)). In mixed precision f, v and c are float32.
 
     Args:
@@ -66,9 +66,9 @@ class SSRU(SameShape):
 
         Args:
             x: [batch, length, d_model]; with a past [batch, beam, d_model].
-            attention_mask: has no effect, since a state knows the earlier positions only.
-            training: as self-attention's.
-            past: the state of every hypothesis; this step's takes its place.
+            attention_mask: has no effect, since a state depends on earlier positions only.
+            training: whether gradients will be computed; there is no dropout.
+            past: the state of every hypothesis; it is replaced by this step's.
 
         Returns:
             the shape of `x`.
@@ -83,11 +83,13 @@ class SSRU(SameShape):
             factors, terms = tf.sigmoid(gates), tf.sigmoid(-gates) * values
             if past is None:
                 is_first, length = first_rows(x)
+                # Rows of the batch one after the other.
                 factors, terms = (tf.reshape(part, [-1, self.d_model]) for part in (factors, terms))
                 states = _recurrence(tf.where(is_first[:, None], 0.0, factors), terms, length)
                 states = tf.reshape(states, tf.shape(values))
             else:
-                past.kept = states = factors * past.kept + terms
+                states = factors * past.kept + terms
+                past.kept = states
             return tf.cast(tf.nn.relu(states), self.compute_dtype)
 
         return map_positions(call_any, x)

@@ -11,7 +11,11 @@ from t2t_repro.model.sublayer import SublayerConnection
 
 
 def check_names(config: LayerConfig) -> None:
-    """Checks the names of the activation and of the norm, which only Keras knows."""
+    """Checks the names of the activation and the norm, which need Keras.
+
+    Raises:
+        UserError: a name is neither Keras's nor registered.
+    """
     named_activation(config.activation)
     named_norm(config.norm)
 
@@ -34,10 +38,9 @@ class StackedLayer(ConfiguredLayer):
     """One layer of a stack: sub-layers, each in a `SublayerConnection`."""
 
     def _new_feed_forward(self) -> FeedForward:
-        """Makes the feed-forward network of a layer."""
         config = self.config
-        sizes = config.d_ff, config.relu_dropout, config.activation, config.initialization
-        return FeedForward(*sizes, name="feed_forward", dtype=self.dtype_policy)
+        arguments = config.d_ff, config.relu_dropout, config.activation, config.initialization
+        return FeedForward(*arguments, name="feed_forward", dtype=self.dtype_policy)
 
     def _new_connection(self, name: str) -> SublayerConnection:
         return SublayerConnection(self.config, name=name, dtype=self.dtype_policy)

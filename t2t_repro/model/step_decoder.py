@@ -43,9 +43,9 @@ class DecodingCache(NamedTuple):
 def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: int) -> int:
     """Estimates the bytes that the decoding of a sentence takes.
 
-    The last step needs the caches of all layers, the scores of one layer before and after the
-    softmax, and the logits before and after theirs. The encoder needs the scores and the
-    feed-forward activations of one layer, twice as well. The larger of the two counts.
+    The last step needs the caches of all layers, and, before and after the softmax, the scores of
+    one layer and the logits. The encoder needs the scores and the feed-forward activations of one
+    layer, both twice. The larger of the two sums is returned.
 
     Args:
         model: the Transformer.
@@ -54,9 +54,10 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
         limit: the most ids of its translation.
     """
     config = model.config
-    depths = config.num_heads * (config.key_depth + config.value_depth)
-    past = beam_size * (config.d_model if config.is_recurrent else limit * depths)
-    caches = model.num_decoder_layers * (past + source_length * depths)
+    # Sizes are counted in floats; this is the size of one position's keys and values.
+    width = config.num_heads * (config.key_depth + config.value_depth)
+    past = beam_size * (config.d_model if config.is_recurrent else limit * width)
+    caches = model.num_decoder_layers * (past + source_length * width)
     keys = source_length + (0 if config.is_recurrent else beam_size * limit)
     scores = 2 * config.num_heads * beam_size * keys
     logits = 2 * beam_size * model.vocab_size
@@ -71,14 +72,14 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
 class StepDecoder:
     """Decodes step by step.
 
-    All that is the same in all steps is computed once. The decoder uses the current weights of the
-    model.
+    The constructor reads the current weights of the model, and computes what all steps share.
 
     Attributes:
         model: the Transformer.
         beam_size: hypotheses of a sentence.
         without_pad: whether PAD has no probability: the other ids share it.
-        ids: [ids] int32, to score these alone; others are then given by their places among these.
+        ids: [ids] int32, the only ids to be scored, or None for all. A step then takes and scores
+            indices into them in the place of ids.
     """
 
     model: Transformer
@@ -96,7 +97,10 @@ class StepDecoder:
             self._output_layer = model.output_layer(self.ids)
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
-        """Encodes source ids [batch, source_length]; the cache has `allowed`, but no positions."""
+        """Encodes source ids [batch, source_length]; the cache has no positions yet.
+
+        `allowed` is that of the `DecodingCache`.
+        """
         model = self.model
         with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
@@ -110,7 +114,7 @@ class StepDecoder:
         )
 
     def make_room(self, state: DecodingCache, positions: int) -> DecodingCache:
-        """Makes room for more positions, which a recurrent model does not need."""
+        """Adds unwritten entries for more positions; a recurrent model needs none."""
         if self.model.config.is_recurrent:
             return state
         entries = positions * self.beam_size
@@ -127,11 +131,11 @@ class StepDecoder:
         """Scores the next token of every hypothesis.
 
         Args:
-            ids: [batch, beam], the last token of each, or its place among `self.ids`; PAD at
+            ids: [batch, beam], the last token of each, or its index in `self.ids`; PAD at
                 position 0.
             parents: [batch, beam], the hypothesis of the previous step that each extends.
             position: scalar, the number of tokens of each hypothesis.
-            state: the cache, with room for this position; it must not be used again.
+            state: the cache, with entries for this position; it must not be used again.
 
         Returns:
             logits [batch, beam, vocab], and the cache for the next step.
@@ -148,13 +152,14 @@ class StepDecoder:
             ancestors = cache.descend(ancestors, parents, position)
             mask = cache.line_mask(ancestors, position, model.neighbourhood)
             pairs = zip(state.past, self._projections, strict=True)
-            past = [Past(*pair, position, mask) for pair in pairs]
+            past = [Past(kept, projection, position, mask) for kept, projection in pairs]
         with self._weights.scope():
             logits = model.decode_next(
                 ids, position, state.memory, state.source_mask, past, self._output_layer
             )
-        kept: Any = [layer_past.kept for layer_past in past]
-        state = state._replace(past=kept, ancestors=ancestors)
+        # `decode_next` has added this step to each.
+        extended: Any = [layer_past.kept for layer_past in past]
+        state = state._replace(past=extended, ancestors=ancestors)
         # With a shortlist there is one mask, otherwise none.
         for allowed in state.allowed:
             logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
@@ -162,16 +167,16 @@ class StepDecoder:
 
 
 def new_past(model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor) -> Any:
-    """Returns the `past` of a `DecodingCache` before the first step, of `entries` positions."""
+    """Returns `DecodingCache.past` as it is before the first step; `entries` is positions·beam."""
     config = model.config
-    nothing: Any
+    of_layer: Any
     if config.is_recurrent:
-        nothing = tf.zeros([batch, beam, config.d_model])
+        of_layer = tf.zeros([batch, beam, config.d_model])
     else:
         depths = config.key_depth, config.value_depth
         shapes = ([batch, config.num_heads, entries, depth] for depth in depths)
-        nothing = KeysValues(*(tf.zeros(shape, model.compute_dtype) for shape in shapes))
-    return [nothing] * model.num_decoder_layers
+        of_layer = KeysValues(*(tf.zeros(shape, model.compute_dtype) for shape in shapes))
+    return [of_layer] * model.num_decoder_layers
 
 
 class LoopWeights:
@@ -205,7 +210,7 @@ class LoopWeights:
 
 
 def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.StatelessScope:
-    """Returns a scope in which variables have other values, not cast to the variables' dtypes."""
+    """Returns a scope in which each variable has the value beside it, in the value's dtype."""
     scope = keras.StatelessScope()
     for variable, value in values:
         # `state_mapping` of the constructor would cast values to the variable's dtype, and layers

@@ -14,7 +14,7 @@ from t2t_repro.model.settings import LayerConfig
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class SublayerConnection(SameShape):
-    """LayerNorm(x + Dropout(Sublayer(x))), or pre-norm.
+    """LayerNorm(x + Dropout(Sublayer(x))), or with the norm before the sub-layer.
 
     The normalization "post" is the paper's. "pre" is T2T's later default,
     x + Dropout(Sublayer(LayerNorm(x))), with one more norm at the end of each stack.
@@ -30,7 +30,7 @@ class SublayerConnection(SameShape):
     def call(
         self, x: Vectors, sublayer: Callable[..., Vectors], training: bool | None = None
     ) -> Vectors:
-        """Applies a sub-layer with residual connection, dropout and norm to vectors."""
+        """Applies a sub-layer with residual connection, dropout and norm; keeps the shape of x."""
 
         def dropped(y: Vectors) -> Vectors:
             return self.output_dropout(sublayer(y, training=training), training=training)

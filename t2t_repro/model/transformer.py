@@ -45,10 +45,10 @@ class Transformer(SourceTargetModel):
         config: sizes and rates of every layer; the base model's by default.
         positional_encoding, max_length, neighbourhood, tied_embeddings, source_vocab_size,
             logits_bias, num_decoder_layers, first_position, start_id, source_eos: see
-            `TransformerSettings`.
+            `TransformerSettings`, which checks them.
         name: the Keras model's name.
         dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
-        trainable: whether its weights are.
+        trainable: whether its weights are updated in training.
     """
 
     def __init__(
@@ -104,9 +104,8 @@ class Transformer(SourceTargetModel):
         )
 
     def _new_encoding(self, name: str) -> PositionalEncoding:
-        """Makes a positional encoding."""
-        sizes = self.settings
-        arguments = sizes.positional_encoding, sizes.max_length, sizes.first_position
+        settings = self.settings
+        arguments = settings.positional_encoding, settings.max_length, settings.first_position
         return PositionalEncoding(*arguments, name=name, dtype=self.dtype_policy)
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
@@ -140,14 +139,14 @@ class Transformer(SourceTargetModel):
 
     @property
     def longest(self) -> int | None:
-        """The most positions of a sentence: the learned ones, or None for no limit."""
+        """The most positions of a sentence: the number of learned ones, or None for no limit."""
         encoding = self.positional_encoding
         return encoding.max_length if encoding.kind == "learned" else None
 
     def encoded_ids(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns the ids that the encoder sees.
+        """Returns the ids that the encoder sees: [batch, source_length] → the same shape.
 
-        They have no EOS if the model was trained without. A sentence of EOS alone keeps it:
+        EOS becomes PAD if the model was trained without it. A sentence of EOS alone keeps it:
         something must be attended to.
         """
         if self.settings.source_eos:
@@ -160,10 +159,9 @@ class Transformer(SourceTargetModel):
         return self.positional_encoding(_embed(self.source_embedding, source, layout))
 
     def embed_target(self, target: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
-        """Computes the decoder's input: the target shifted right, after PAD's zero vector.
+        """Computes the decoder's input from target ids, shifted right.
 
-        Or after `start_id`'s, in some imported models.
-
+        It begins with the vector of `start_id`: by default PAD's, which is zero. The shape is
         [batch, target_length, d_model], or packed.
         """
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=self.settings.start_id)
@@ -171,14 +169,14 @@ class Transformer(SourceTargetModel):
 
     def output_layer(self, ids: tf.Tensor | None = None) -> Projection:
         """Returns x E^T + b, which scores every entry of the vocabulary, or some ids [ids]."""
-        table, bias = self.softmax.transposed_table(ids), self.logits_bias
-        if bias is None:
-            return Projection(table, None)
-        bias = tf.cast(bias, table.dtype)
-        return Projection(table, bias if ids is None else tf.gather(bias, ids))
+        matrix = self.softmax.transposed_table(ids)
+        if self.logits_bias is None:
+            return Projection(matrix, None)
+        bias = tf.cast(self.logits_bias, matrix.dtype)
+        return Projection(matrix, bias if ids is None else tf.gather(bias, ids))
 
     def logits(self, vectors: tf.Tensor, output_layer: Projection | None = None) -> tf.Tensor:
-        """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
+        """Scores the vocabulary, or the ids of a layer: [..., d_model] → [..., vocab]."""
         layer = output_layer or self.output_layer()
         return layer.of(tf.cast(vectors, layer.matrix.dtype))
 
@@ -245,7 +243,7 @@ class Transformer(SourceTargetModel):
         if self.settings.start_id != PAD_ID:
             ids = tf.where(position == 0, self.settings.start_id, ids)
         x = self.embedding(ids)
-        # `beam` takes the place of `length`: all of it has the same position.
+        # The axis `beam` takes the place of `length`: all hypotheses have the same position.
         encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
         x = x + tf.cast(encoding, x.dtype)[None]
         vectors = self.decoder(x, memory, source_mask=source_mask, past=past)
@@ -282,7 +280,7 @@ class Transformer(SourceTargetModel):
             target: [batch, target_length], token ids; PAD is ignored.
             loss: such as `model.loss.CrossEntropy`.
             training: whether dropout is active.
-            capacity: [2], the number of vectors that source and target are packed into, each at
+            capacity: [2], the numbers of vectors that source and target are packed into, each at
                 least one more than its tokens; None for no packing, which gives the same sums.
 
         Returns:
@@ -294,13 +292,14 @@ class Transformer(SourceTargetModel):
             source_layout = PackedLayout.of(self.encoded_ids(source), capacity[0])
             target_layout = PackedLayout.of(target, capacity[1])
         memory = self.encode(source, training, source_layout)
-        vectors = self.decode(target, memory, source, training, target_layout)
+        output = self.decode(target, memory, source, training, target_layout)
         if target_layout is not None:
-            vectors, target = vectors.vectors, target_layout.pack_ids(target)
-        rows, table = tf.reshape(vectors, [-1, self.config.d_model]), self.softmax.table_tensor()
+            output, target = output.vectors, target_layout.pack_ids(target)
+        x = tf.reshape(output, [-1, self.config.d_model])
+        table = self.softmax.table_tensor()
         if self.logits_bias is not None:
-            rows, table = _with_bias(rows, table, tf.convert_to_tensor(self.logits_bias))
-        return loss(rows, table, tf.reshape(target, [-1]))
+            x, table = _with_bias(x, table, tf.convert_to_tensor(self.logits_bias))
+        return loss(x, table, tf.reshape(target, [-1]))
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Computes log P(target[:, t] | source, target[:, :t]), in nats; 0 for PAD.
@@ -317,8 +316,8 @@ class Transformer(SourceTargetModel):
         return {
             **super().get_config(),
             **dataclasses.asdict(self.settings),
-            # Equal models have equal arguments: rows of an own table are always given, even if
-            # `vocab_size` decided them; a depth of the decoder only if it differs.
+            # Equal models have equal arguments, however they were made: the size of an own source
+            # embedding is always given, and the decoder's depth only if it differs.
             "source_vocab_size": self.source_vocab_size if self.own_source_embedding else None,
             "num_decoder_layers": None if has_equal_depths else self.num_decoder_layers,
         }
@@ -331,19 +330,19 @@ def _embed(embedding: SharedEmbedding, ids: tf.Tensor, layout: PackedLayout | No
     return Packed(embedding(layout.pack_ids(ids)), layout)
 
 
-def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _with_bias(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns x' and E' with x' E'^T = x E^T + b: the bias [vocab] is one more column of E."""
-    # Columns of zeros up to a multiple of 8, which GPUs multiply faster.
-    ones = tf.pad(tf.ones([tf.shape(rows)[0], 1], rows.dtype), [[0, 0], [0, 7]])
+    # With seven columns of zeros: GPUs multiply faster if the width is a multiple of 8.
+    ones = tf.pad(tf.ones([tf.shape(x)[0], 1], x.dtype), [[0, 0], [0, 7]])
     column = tf.pad(bias[:, None], [[0, 0], [0, 7]])
-    return tf.concat([rows, ones], axis=1), tf.concat([table, column], axis=1)
+    return tf.concat([x, ones], axis=1), tf.concat([table, column], axis=1)
 
 
 def gin_bindings(model: Transformer) -> str:
-    """Returns gin bindings of the settings that differ from their defaults.
+    """Returns gin bindings of the settings that differ from their defaults, one a line.
 
-    Each is on a line of its own. The vocabulary sizes are left out, since they follow from the
-    subwords. A run that starts from an imported model (`train.init_from`) includes these lines.
+    The vocabulary sizes are left out, since they follow from the subwords. A run that starts from
+    an imported model (`train.init_from`) includes these lines.
     """
     config = model.get_config()
     del config["vocab_size"], config["source_vocab_size"]

@@ -16,7 +16,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import TEXTS, References, Score, Texts, aligned
 from t2t_repro.parsing.trees import Tree, delinearise
 
-# COLLINS.prm: words with these tags are deleted, constituents with these labels do not count.
+# From COLLINS.prm. Words with these tags are deleted; constituents with these labels do not count.
 _DELETED = frozenset(("TOP", "-NONE-", ",", ":", "``", "''", "."))
 _EQUAL = {"PRT": "ADVP"}
 # EVALB cuts labels of constituents there: NP-SBJ is NP.
@@ -28,8 +28,8 @@ class BracketCounts(NamedTuple):
 
     Attributes:
         matched: brackets that a parse shares with its reference.
-        found: brackets of parses.
-        expected: brackets of their references.
+        found: brackets of parses that were compared.
+        expected: brackets of the references of those parses.
         complete: sentences of which all brackets match.
         valid: sentences that were compared.
         errors: sentences whose parse is not a tree, or has other words.
@@ -74,6 +74,9 @@ def bracket_f1(
         sources: not used.
         longest: leaves out sentences with more words, including punctuation; EVALB also prints
             the figure of at most 40 words.
+
+    Raises:
+        UserError: a reference is not a tree, or a sentence has several references.
     """
     sentences = count_brackets(translations, references)
     name = "bracket F1"
@@ -86,10 +89,10 @@ def bracket_f1(
 
 @configurable(denylist=TEXTS)
 def strict_bracket_f1(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes F1 of brackets over every sentence.
+    """Computes F1 of brackets over every sentence, in percent.
 
-    A parse that EVALB leaves out counts as one without brackets. This is not EVALB's figure, but it
-    is safe for selecting models. See `bracket_f1`.
+    Otherwise it is like `bracket_f1`. A parse that EVALB leaves out counts as one without brackets.
+    This is not EVALB's figure, but it is safe for selecting models.
     """
     sentences = count_brackets(translations, references)
     counts = _total(sentences)
@@ -100,15 +103,16 @@ def strict_bracket_f1(translations: Texts, references: References, sources: Text
 def share_of_trees(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes the share of parses that are trees of as many words as the reference, in percent."""
     sentences = count_brackets(translations, references)
-    fit = _total(sentences).trees
-    signature = f"sentences:{len(sentences)}|trees:{fit}"
-    return Score("share of trees", _percent(fit, len(sentences)), signature)
+    trees = _total(sentences).trees
+    signature = f"sentences:{len(sentences)}|trees:{trees}"
+    return Score("share of trees", _percent(trees, len(sentences)), signature)
 
 
 def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
-    """Counts the brackets of each sentence (see `bracket_f1`)."""
-    hypotheses, rows = aligned(translations, references)
-    return [_compare(line, gold) for line, gold in zip(hypotheses, _read(rows), strict=True)]
+    """Counts the brackets of each sentence; arguments and errors are those of `bracket_f1`."""
+    parses, rows = aligned(translations, references)
+    trees = _reference_trees(rows)
+    return [_compare(parse, reference) for parse, reference in zip(parses, trees, strict=True)]
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
@@ -116,7 +120,7 @@ def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
 
 
 def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> Score:
-    """Returns F1 of the counts, with `expected` brackets in `sentences` sentences."""
+    """Returns F1, with recall of `expected` brackets, and complete matches of `sentences`."""
     precision = _percent(counts.matched, counts.found)
     recall = _percent(counts.matched, expected)
     f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0
@@ -132,11 +136,11 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-def _read(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
-    """Yields the reference trees."""
+def _reference_trees(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
+    """Yields the tree of each sentence's only reference."""
     for number, (reference, *others) in enumerate(references, start=1):
         if others:
-            raise UserError("a parse is compared with one reference: give --reference once.")
+            raise UserError(f"sentence {number} has several references: give --reference once.")
         try:
             yield delinearise(reference)
         except ValueError as error:
@@ -144,38 +148,37 @@ def _read(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
             raise UserError(f"{problem}; expected such as S NP NN /NP VP VBZ /VP /S.") from error
 
 
-def _compare(parse: str, gold: Tree) -> BracketCounts:
-    """Compares one sentence; errors are found in EVALB's order."""
-    expected = _brackets(gold)
-    left_out = BracketCounts(missed=expected.total(), words=len(gold.tags))
+def _compare(parse: str, reference: Tree) -> BracketCounts:
+    """Counts the brackets of one sentence; a parse is checked for errors in EVALB's order."""
+    expected, words = _brackets(reference), len(reference.tags)
+    left_out = BracketCounts(missed=expected.total(), words=words)
     try:
         tree = delinearise(parse)
     except ValueError:
         return left_out._replace(errors=1)
-    left_out = left_out._replace(trees=int(len(tree.tags) == len(gold.tags)))
-    if not any(_is_counted(tree)):
+    left_out = left_out._replace(trees=int(len(tree.tags) == words))
+    if not any(_counted_words(tree)):
         return left_out._replace(skipped=1)
-    if _is_counted(tree) != _is_counted(gold):
+    if _counted_words(tree) != _counted_words(reference):
         return left_out._replace(errors=1)
     found = _brackets(tree)
-    return BracketCounts(
-        matched=(found & expected).total(),
-        found=found.total(),
-        expected=expected.total(),
-        complete=int(found == expected),
-        valid=1,
-        words=len(gold.tags),
-        trees=1,
-    )
+    matched, is_complete = (found & expected).total(), int(found == expected)
+    counts = BracketCounts(matched, found.total(), expected.total(), is_complete)
+    return counts._replace(valid=1, words=words, trees=1)
 
 
-def _is_counted(tree: Tree) -> list[bool]:
+def _counted_words(tree: Tree) -> list[bool]:
+    """Returns whether each word counts."""
     return [tag not in _DELETED for tag in tree.tags]
 
 
 def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    """Returns the brackets that count: label, first word and end, in words that count."""
-    before = [0, *accumulate(_is_counted(tree))]
+    """Counts a tree's brackets: label, first word, and the word after the last.
+
+    Only words and constituents that count are numbered and counted.
+    """
+    # The number of words that count before each word, and before the end.
+    before = [0, *accumulate(_counted_words(tree))]
     brackets: Counter[tuple[str, int, int]] = Counter()
     for whole_label, start, end in tree.constituents:
         label = _TAIL.split(whole_label, maxsplit=1)[0]

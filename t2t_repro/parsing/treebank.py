@@ -17,7 +17,7 @@ _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
 
 @configurable()
 class TreebankCorpus:
-    """Files of Penn-style trees, e.g. the Wall Street Journal's (paper, section 6.3).
+    """Sentences and trees of Penn-style files, e.g. the Wall Street Journal (paper, section 6.3).
 
     A source is a sentence's words, separated by spaces; a target is its tree, cleaned by
     `read_trees` and written by `linearise`. A split is one entry or a list of entries: files,
@@ -49,20 +49,20 @@ class TreebankCorpus:
     ) -> None:
         given = given_splits(train, dev, test)
         self._folder = Path(expanduser(folder))
-        self._entries = {
-            split: [value] if isinstance(value, str) else value for split, value in given.items()
-        }
+        self._entries = {split: [x] if isinstance(x, str) else x for split, x in given.items()}
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
         """Returns name, size and SHA-256 of every file."""
-        return {
-            "corpus": "TreebankCorpus",
-            "splits": {split: list(map(identify, self._files(split))) for split in self.splits},
-        }
+        splits = {split: list(map(identify, self._files(split))) for split in self.splits}
+        return {"corpus": "TreebankCorpus", "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that every split has files, without fetching any."""
+        """Checks that every entry has files; none are downloaded.
+
+        Raises:
+            UserError: an entry has no files.
+        """
         for split in self.splits:
             self._files(split)
 
@@ -70,7 +70,7 @@ class TreebankCorpus:
         """Yields the sentences of a split with their trees, file after file.
 
         Raises:
-            UserError: a line is not part of a tree.
+            UserError: an entry has no files, or a file has something else than trees.
         """
         for path in self._files(split):
             for line, (words, tree) in read_trees(path):
@@ -81,16 +81,17 @@ class TreebankCorpus:
                 yield " ".join(words), symbols
 
     def _files(self, split: str) -> list[Path]:
-        return [path for entry in self._entries[split] for path in self._matching(split, entry)]
+        return [path for entry in self._entries[split] for path in self._entry_files(split, entry)]
 
-    def _matching(self, split: str, entry: str) -> list[Path]:
+    def _entry_files(self, split: str, entry: str) -> list[Path]:
         """Returns the files of an entry.
 
         Raises:
-            UserError: there is no such file.
+            UserError: there are none.
         """
         pattern = expanduser(entry)
         files: list[Path] = []
+        # A name may have brackets, which are special in patterns.
         is_name = (self._folder / pattern).exists()
         names = [pattern] if is_name else glob.glob(pattern, root_dir=self._folder, recursive=True)
         for path in (self._folder / name for name in sorted(names)):

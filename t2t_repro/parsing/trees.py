@@ -1,4 +1,4 @@
-"""Constituency trees: Penn-style brackets, read and written, and sequences of symbols for a model.
+"""Reads and writes constituency trees: as Penn-style brackets, and as symbols for a model.
 
 ( (S (NP-SBJ (DT The) (NN dog) )
      (VP (VBZ barks) )
@@ -34,7 +34,7 @@ _CLOSE = "/"
 NO_TREE = "(())"
 """The usual output of a parser that fails."""
 
-# ASCII's, as in EVALB: a no-break space may be part of a word.
+# White space is ASCII's, as in EVALB: a no-break space may be part of a word.
 _WORD = re.compile(r"\S+", re.ASCII)
 _TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
 _CATEGORY = re.compile(r"[^-=]+")
@@ -91,7 +91,7 @@ class Position:
 
 
 def positions(tree: Tree) -> list[Position]:
-    """Returns the positions of a tree, word by word."""
+    """Returns the position of each word of a tree."""
     by_word = [Position(tag) for tag in tree.tags]
     for constituent in tree.constituents:
         by_word[constituent.start].opening.append(constituent)
@@ -102,7 +102,7 @@ def positions(tree: Tree) -> list[Position]:
 
 
 def bracketed(sentence: ParsedSentence) -> str:
-    """Returns a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
+    """Writes a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
     parts = []
     for word, position in zip(sentence.words, positions(sentence.tree), strict=True):
         opening = "".join(f"({constituent.label} " for constituent in position.opening)
@@ -111,7 +111,7 @@ def bracketed(sentence: ParsedSentence) -> str:
 
 
 def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
-    """Reads a file of trees, plain or compressed.
+    """Reads the trees of a file, plain or compressed.
 
     Each tree is on one or several lines. Trees are cleaned as is usual for parsers. Empty elements
     (-NONE-) are deleted, and constituents that hold nothing else. Labels of constituents end at the
@@ -120,10 +120,10 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
     parser, is left out with a warning.
 
     Yields:
-        the line in which a tree begins, and the tree with its words.
+        the number of the line in which a tree begins, and the tree with its words.
 
     Raises:
-        UserError: the file cannot be read, or holds something else; the message has the line.
+        UserError: the file cannot be read, or has something else than trees.
     """
     open_brackets: list[_Bracket] = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -148,7 +148,12 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
 
 
 class _Bracket(NamedTuple):
-    """A bracket: the line of its start, label, words and brackets."""
+    """A bracket.
+
+    Attributes:
+        line: number of the line in which it begins.
+        parts: its label, words and brackets.
+    """
 
     line: int
     parts: list[Any]
@@ -164,41 +169,40 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
     constituents: list[Constituent] = []
 
     def add(bracket: _Bracket) -> None:
-        """Adds the word and tag of a bracket, or its constituent and all parts of it."""
+        """Adds the word and tag of a bracket, or a constituent and all its parts."""
         has_label = bracket.parts and isinstance(bracket.parts[0], str)
         label, *parts = bracket.parts if has_label else ["", *bracket.parts]
         is_root = label in ("", *_ROOTS)
-        # Such as the next tree, if a closing bracket is missing.
+        # If a closing bracket is missing, the next tree looks like an inner root.
         is_inner_root = is_root and bracket is not tree and bracket.parts
         is_word = [type(part) for part in parts] == [str] and not is_root
-        has_words = not is_word and str in map(type, parts)
-        if is_inner_root or has_words or not (parts or is_root):
-            raise _error(
-                path, bracket.line, f"{bracket} is not a tag and a word, or a label and brackets"
-            )
+        has_untagged_word = not is_word and str in map(type, parts)
+        is_empty = not parts and not is_root
+        if is_inner_root or has_untagged_word or is_empty:
+            problem = f"{bracket} is not a tag and a word, or a label and brackets"
+            raise _error(path, bracket.line, problem)
         if is_word:
             if label != _EMPTY_ELEMENT:
                 words.append(parts[0])
                 tags.append(label)
             return
-        place, first_word = len(constituents), len(words)
+        # A constituent goes before those that it holds.
+        index, first_word = len(constituents), len(words)
         for part in parts:
             add(part)
         if not is_root and first_word < len(words):
             category = _CATEGORY.match(label)
             span = Constituent(category[0] if category else label, first_word, len(words))
-            constituents.insert(place, span)
+            constituents.insert(index, span)
 
     add(tree)
     return ParsedSentence(tuple(words), Tree(tuple(tags), tuple(constituents)))
 
 
-def _error(path: Path, line: int, what: str) -> UserError:
+def _error(path: Path, line: int, problem: str) -> UserError:
     """Returns the error about a line that is not part of a tree."""
-    return UserError(
-        f"{path}, line {line}: {what}; expected trees such as (S (NP (DT The) (NN dog)) (VP (VBZ "
-        "barks)))"
-    )
+    example = "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"
+    return UserError(f"{path}, line {line}: {problem}; expected trees such as {example}")
 
 
 def _closes(symbol: str) -> bool:
@@ -210,37 +214,34 @@ def linearise(tree: Tree) -> str:
     """Returns a tree as symbols separated by spaces, the inverse of `delinearise`.
 
     Raises:
-        ValueError: the form would be ambiguous: a label begins with a slash, or a word that is not
-            a constituent's last has the constituent's label as its tag.
+        ValueError: the symbols would be ambiguous: a label or tag begins with a slash, or a word
+            that is not a constituent's last has the constituent's label as its tag.
     """
     symbols: list[str] = []
     for position in positions(tree):
-        labels = [constituent.label for constituent in position.opening]
-        if any(map(_closes, (position.tag, *labels))):
-            raise ValueError("a label begins with a slash, as closing symbols do: rename it")
-        symbols += labels
-        symbols.append(position.tag)
+        opening = [*(constituent.label for constituent in position.opening), position.tag]
+        if any(map(_closes, opening)):
+            raise ValueError(f"a label of {' '.join(opening)} begins with a slash: rename it")
+        symbols += opening
         if position.inside and position.inside.label == position.tag and not position.closing:
-            raise ValueError(
-                f"{position.tag} is a constituent and the tag of a word in it, which the linear "
-                "form cannot tell apart: rename one of them"
-            )
+            problem = f"{position.tag} is a constituent and the tag of a word in it"
+            raise ValueError(f"{problem}, which the linear form cannot tell apart: rename one")
         symbols += [_CLOSE + constituent.label for constituent in position.closing]
     return " ".join(symbols)
 
 
 def delinearise(line: str) -> Tree:
-    """Reads a tree from symbols, e.g. a model's output.
+    """Returns the tree of a line of symbols, e.g. a model's output.
 
-    A closing symbol closes the nearest open symbol of its label that has a symbol behind it. What
-    is never closed is a tag.
+    A closing symbol closes the nearest open symbol of its label that has a symbol behind it. A
+    symbol that is never closed is a tag.
 
     Raises:
         ValueError: a closing symbol closes nothing.
     """
     names: list[str] = []  # Tags, and the labels of constituents.
-    open_names: list[int] = []  # Places in `names` of those that may still be closed.
-    ends: dict[int, int] = {}  # By a label's place, the number of names before its closing symbol.
+    open_names: list[int] = []  # Indices in `names` of those that may still be closed.
+    ends: dict[int, int] = {}  # By a label's index, the number of names before its closing symbol.
     for symbol in filter(None, line.split(" ")):
         if not _closes(symbol):
             open_names.append(len(names))
@@ -252,28 +253,30 @@ def delinearise(line: str) -> Tree:
         if not open_names:
             raise ValueError(f"{symbol} closes nothing; expected {label} before it")
         ends[open_names.pop()] = len(names)
-    tags = tuple(name for number, name in enumerate(names) if number not in ends)
+    tags = tuple(name for i, name in enumerate(names) if i not in ends)
     # The number of words before each name, and before the end.
-    before = [0, *accumulate(number not in ends for number in range(len(names)))]
+    before = [0, *accumulate(i not in ends for i in range(len(names)))]
     spans = (Constituent(names[i], before[i], before[end]) for i, end in sorted(ends.items()))
     return Tree(tags, tuple(spans))
 
 
 def words_of(line: str) -> tuple[str, ...]:
-    """Splits a sentence into words; round brackets become -LRB- and -RRB-."""
+    """Splits a sentence at white space; round brackets become -LRB- and -RRB-, as in treebanks."""
     return tuple(_WORD.findall(line.replace("(", "-LRB-").replace(")", "-RRB-")))
 
 
 def tree_of(words: tuple[str, ...], symbols: str) -> str:
-    """Returns a sentence's bracketed tree from a model's output.
+    """Returns the bracketed tree of a sentence.
 
-    The output is a linearised tree. The result is `NO_TREE` if its symbols are not a tree of as
-    many words.
+    Args:
+        words: the words of the sentence.
+        symbols: a model's output, a linearised tree. If it is not a tree of as many words, the
+            result is `NO_TREE`.
     """
     try:
         tree = delinearise(symbols)
     except ValueError:
         return NO_TREE
-    # A model can write anything that has a subword.
+    # A model can also write brackets and line breaks as labels.
     fits = words and len(tree.tags) == len(words) and not set(symbols) & set("()\r\n")
     return bracketed(ParsedSentence(words, tree)) if fits else NO_TREE

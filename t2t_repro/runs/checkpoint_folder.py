@@ -29,7 +29,12 @@ _PARTIAL = ".partial"
 
 
 class CheckpointFolder:
-    """Writes checkpoints into a folder, made if needed, and deletes all but the last `keep`."""
+    """A folder of checkpoints, in which only the last `keep` are kept.
+
+    Args:
+        path: of the folder, which need not exist.
+        keep: number of checkpoints that `write` and `tidy` keep.
+    """
 
     def __init__(self, path: Path, keep: int = 1) -> None:
         self.path = path
@@ -41,14 +46,14 @@ class CheckpointFolder:
         return sorted(int(name[1]) for name in names if name)
 
     def trained(self) -> list[int]:
-        """Returns the steps of all checkpoints but that of step 0, ascending.
+        """Returns the steps of all checkpoints except step 0, ascending.
 
-        A run that was stopped before its first update has one of step 0.
+        A run that was stopped before its first update has a checkpoint of step 0.
         """
         return [step for step in self.steps() if step]
 
     def expected(self) -> list[int]:
-        """Returns the steps of all checkpoints that exist or are listed, ascending."""
+        """Returns the steps of checkpoints that exist or are in TensorFlow's list, ascending."""
         return sorted(self._listed() | {*self.steps()})
 
     @property
@@ -72,35 +77,34 @@ class CheckpointFolder:
         Raises:
             UserError: a newer checkpoint has no index.
         """
-        # In this order, since a trainer that is running writes before it lists.
+        # The list first: a running trainer lists a checkpoint only after it has written it.
         listed, steps = self._listed(), self.steps()
         since = max(steps, default=-1) if since is None else since
         for step in sorted(listed - {*steps}, reverse=True):
-            if step > since and not _unreadable(self.prefix(step)).exists():
+            if step > since and not _unreadable_index(self.prefix(step)).exists():
                 raise UserError(
                     f"{self.prefix(step)}.index is missing: copy {self.path} again, whole, or give "
                     "another --checkpoint (averaged, best, latest, checkpoints/step-<n>) or --last."
                 )
 
     def last(self, count: int) -> dict[int, str]:
-        """Returns the paths of the last `count` checkpoints by step.
+        """Returns the paths of the last `count` checkpoints by step, the oldest first.
 
-        The oldest comes first. All are returned if there are fewer.
+        All are returned if there are fewer. A checkpoint of step 0 does not count.
 
         Raises:
             UserError: the folder has no checkpoints, or `count` is below 1.
         """
         steps = self.trained()
-        self.check_whole(since=steps[-count] if 0 < count <= len(steps) else -1)
+        oldest = steps[-count] if 0 < count <= len(steps) else -1
+        self.check_whole(since=oldest)
         if count < 1 or not steps:
             problem = f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}"
             raise UserError(f"{problem}: give --last=1 or more, or train first.")
         return {step: self.prefix(step) for step in steps[-count:]}
 
     def write(self, checkpoint: "tf.train.Checkpoint", step: int) -> None:
-        """Writes and lists a checkpoint, and deletes old ones.
-
-        All but the last `keep` up to `step` are deleted.
+        """Writes and lists a checkpoint, and deletes all but the last `keep` up to `step`.
 
         Raises:
             UserError: the disk is full or fails; earlier checkpoints are intact.
@@ -108,7 +112,7 @@ class CheckpointFolder:
         import tensorflow as tf
 
         partial = self.path / _PARTIAL
-        # Created on first use, and expected when the checkpoint is restored.
+        # TensorFlow creates this counter on first use, and expects it when it restores.
         _ = checkpoint.save_counter
         try:
             shutil.rmtree(partial, ignore_errors=True)
@@ -125,10 +129,9 @@ class CheckpointFolder:
             self._list_and_sweep(step)
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
-            raise UserError(
-                f"cannot write the checkpoint {self.prefix(step)} ({reason_of(error)}): make room "
-                "or fix the permissions, then start again; earlier ones are intact."
-            ) from error
+            problem = f"cannot write the checkpoint {self.prefix(step)} ({reason_of(error)})"
+            fix = "make room or fix the permissions, then start again; earlier ones are intact"
+            raise UserError(f"{problem}: {fix}.") from error
 
     def tidy(self) -> None:
         """Removes leftovers of an interrupted write."""
@@ -136,7 +139,7 @@ class CheckpointFolder:
         if steps := self.steps():
             self._list_and_sweep(steps[-1])
         for data in self.path.glob("step-*.data-*"):
-            # Its index, also one that was set aside.
+            # Data belong to an index, which may have been set aside.
             if not any(self.path.glob(f"{data.stem}.index*")):
                 data.unlink()
 
@@ -181,12 +184,12 @@ def damage(path: str) -> str | None:
 
 
 def set_aside(path: str) -> None:
-    """Renames the index of an unreadable checkpoint, so that nothing uses it."""
+    """Renames the index of an unreadable checkpoint, so that it is not used any more."""
     with suppress(FileNotFoundError):
-        os.replace(f"{path}.index", _unreadable(path))
+        os.replace(f"{path}.index", _unreadable_index(path))
 
 
-def _unreadable(path: str) -> Path:
+def _unreadable_index(path: str) -> Path:
     return Path(f"{path}.index.unreadable")
 
 

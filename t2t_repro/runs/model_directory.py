@@ -1,4 +1,4 @@
-"""A model directory: complete in itself, and data alone.
+"""A model directory: all files of a trained model, without code.
 
 TensorFlow is imported only where a model is built: an error about a directory comes before that.
 
@@ -60,8 +60,8 @@ class ModelDirectory:
         self.path = path = Path(path)
         if {*str(path)} & {*"*?[]\\"}:
             # Checkpoints could be written there, but not read again.
-            problem = f"the model directory is {str(path)!r}, but *, ?, [, ] and \\ are patterns"
-            raise UserError(f"{problem} of names to TensorFlow: rename it.")
+            problem = f"the model directory {str(path)!r} has one of *, ?, [, ] and \\"
+            raise UserError(f"{problem}, which TensorFlow reads as patterns: rename it.")
         self.model_json = path / "model.json"
         self.config_gin = path / "config.gin"
         self.operative_config_gin = path / "operative_config.gin"
@@ -76,14 +76,22 @@ class ModelDirectory:
         self.scores = path / "scores"
 
     def held(self, command: str) -> AbstractContextManager[object]:
-        """Returns a context in which no other such process writes here."""
+        """Returns a context that locks the directory against other processes of a command.
+
+        Raises:
+            UserError: on entering it, if another process holds the lock.
+        """
         lock = self.path / f".{command}.lock"
         return exclusive_lock(lock, str(self.path), "give another --model_dir")
 
     def write_metadata(
         self, model: "Transformer", subwords: SubwordPair, config: str, operative_config: str
     ) -> None:
-        """Writes all that belongs to a model apart from its weights."""
+        """Writes all that belongs to a model apart from its weights.
+
+        Raises:
+            UserError: the directory has another model or other subwords.
+        """
         self.check_same_model(model, subwords)
         for name, content in subwords.contents().items():
             write_whole(self.path / name, content)
@@ -95,25 +103,28 @@ class ModelDirectory:
         write_whole(self.operative_config_gin, operative_config.encode())
 
     def sizes(self) -> dict[str, Any]:
-        """Returns the arguments of the Transformer."""
-        self._check()
+        """Returns the arguments of the Transformer.
+
+        Raises:
+            UserError: a file is missing, or model.json does not describe a Transformer.
+        """
+        self._check_holds_model()
         return read_model_json(self.model_json)
 
     def subwords(self) -> SubwordPair:
         """Opens the subword models of source and target.
 
         Raises:
-            UserError: the model was trained with other subwords.
+            UserError: a file is missing, or the model was trained with other subwords.
         """
-        self._check()
+        self._check_holds_model()
         opened = open_pair(self.path)
         checksum = opened.checksum()
         versions = read_json(self.versions_json) if self.versions_json.is_file() else {}
         if versions.get(_SUBWORDS_HASH, checksum) != checksum:
             fix = f"put back the run's {' and '.join(opened.files())}, or give another --model_dir"
-            raise UserError(
-                f"{self.path} has other subwords than the model was trained with: {fix}."
-            )
+            problem = f"{self.path} has other subwords than the model was trained with"
+            raise UserError(f"{problem}: {fix}.")
         return opened
 
     def checkpoint(self, name: str | None = None) -> str:
@@ -130,24 +141,23 @@ class ModelDirectory:
         Raises:
             UserError: the checkpoint does not exist, or was copied in part.
         """
-        self._check()
+        self._check_holds_model()
         folders = {"averaged": self.averaged, "best": self.best, "latest": self.checkpoints}
-        for folder in filter(None, map(folders.get, [name] if name else folders)):
+        for kind, folder in folders.items():
+            if name and name != kind:
+                continue
             checkpoints = CheckpointFolder(folder)
             checkpoints.check_whole()
             if newest := checkpoints.newest:
                 return newest
         if name and (self.path / f"{name}.index").exists():
             return str(self.path / name)
-        raise UserError(
-            f"no checkpoint {name or 'of any kind'} in {self.path}, expected averaged, best or "
-            "latest: train first, or give --checkpoint=averaged, best, latest or "
-            "checkpoints/step-<n>."
-        )
+        problem = f"no checkpoint {name or 'of any kind'} in {self.path}: train first, or give"
+        raise UserError(f"{problem} --checkpoint=averaged, best, latest or checkpoints/step-<n>.")
 
     def last_checkpoints(self, count: int) -> dict[int, str]:
-        """Returns the run's last checkpoints by step; see `CheckpointFolder.last`."""
-        self._check()
+        """Returns the paths of the run's last checkpoints by step; see `CheckpointFolder.last`."""
+        self._check_holds_model()
         return CheckpointFolder(self.checkpoints).last(count)
 
     def new_model(
@@ -156,20 +166,20 @@ class ModelDirectory:
         """Builds the Transformer without restoring its weights.
 
         Args:
-            checkpoint: the path of the one that the sizes are checked with, before memory is
-                taken; by default the one that `checkpoint` finds.
+            checkpoint: the path of a checkpoint, to compare the sizes with before memory is
+                allocated; by default the one that `checkpoint` finds.
             precision: "float32" or "mixed_bfloat16"; by default that of the training run.
 
         Raises:
-            UserError: there is no checkpoint, or model.json does not describe a Transformer, or
-                one larger than the checkpoint.
+            UserError: there is no checkpoint, or model.json does not describe a Transformer, or it
+                describes one larger than the checkpoint.
         """
         from t2t_repro.model.transformer import Transformer
 
         sizes = self.sizes()
         check_fits_checkpoint(self.model_json, sizes, checkpoint or self.checkpoint())
         try:
-            model = Transformer.from_config(sizes | ({"dtype": precision} if precision else {}))
+            model = Transformer.from_config(sizes | {"dtype": precision or sizes["dtype"]})
         except UserError as error:
             raise not_a_transformer(self.model_json, error) from error
         model.build()
@@ -179,6 +189,10 @@ class ModelDirectory:
         self, checkpoint: str | None = None, precision: str | None = None
     ) -> "Transformer":
         """Builds the Transformer with the weights of a checkpoint.
+
+        Args:
+            checkpoint: the name of a checkpoint; see the method `checkpoint`.
+            precision: see `new_model`.
 
         Raises:
             UserError: the checkpoint does not exist, or model.json or the weights do not fit.
@@ -191,33 +205,30 @@ class ModelDirectory:
         return model
 
     def check_same_model(self, model: "Transformer", subwords: SubwordPair) -> None:
-        """Compares a model and its subwords with the directory's, if any.
+        """Checks that a model and its subwords are the same as the directory's, if it has any.
 
         Raises:
             UserError: sizes or subwords differ.
         """
         if self.model_json.exists() and (differing := differing_sizes(self.sizes(), model)):
-            raise UserError(
-                f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
-                "another --model_dir, or the gin file that it was trained with. A new model in "
-                "which only vocabulary or tied embeddings are others can start from its weights "
-                f"with {self.as_parent()}."
-            )
+            problem = f"{self.path} holds a model of other sizes ({'; '.join(differing)})"
+            fix = "give another --model_dir, or the gin file that it was trained with. A new model "
+            fix += "that differs only in vocabulary or tied embeddings can start from its weights"
+            raise UserError(f"{problem}: {fix} with {self.as_parent()}.")
         existing = {path.name: path.read_bytes() for path in subword_files(self.path)}
         # A run killed while it started may have written only one of two subword models.
         if not existing.items() <= subwords.contents().items():
-            raise UserError(
-                f"{self.path} has other subwords than the data, "
-                f"{subwords.target.model_path.parent}: give the data that it was trained on, or "
-                "another --model_dir; to train this model on these data, another --model_dir with "
-                f"{self.as_parent()}."
-            )
+            data_dir = subwords.target.model_path.parent
+            problem = f"{self.path} has other subwords than the data, {data_dir}"
+            fix = "give the data that it was trained on, or another --model_dir; to train this "
+            fix += f"model on these data, give another --model_dir with {self.as_parent()}"
+            raise UserError(f"{problem}: {fix}.")
 
     def as_parent(self) -> str:
         """Returns the binding by which another run starts from these weights."""
         return f"train.init_from = {str(self.path)!r}"
 
-    def _check(self) -> None:
+    def _check_holds_model(self) -> None:
         """Checks that the directory holds a model.
 
         Raises:
@@ -230,7 +241,7 @@ class ModelDirectory:
 
 
 def _advice(path: Path) -> str:
-    """Returns advice for a path that is no model directory: one nearby, or how to get one."""
+    """Returns advice for a path that is not a model directory: one nearby, or how to get one."""
     folder = path if path.is_dir() else path.parent
     near = [folder, folder.parent, *sorted(folder.glob("*"))]
     if existing := next((other for other in near if (other / "model.json").is_file()), None):

@@ -1,4 +1,4 @@
-"""model.json: a Transformer's sizes, read as data that anyone may have written."""
+"""model.json: a Transformer's sizes. They are checked, since anyone may have written the file."""
 
 import dataclasses
 import json
@@ -25,8 +25,7 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Transform
 def read_model_json(path: Path) -> dict[str, Any]:
     """Reads the arguments of a Transformer, its "dtype" among them.
 
-    An argument that is missing, since the file is older, has its default; gin's bindings have no
-    influence.
+    Arguments that an older file lacks have their defaults. Bindings of gin have no influence.
 
     Raises:
         UserError: the file does not describe a Transformer.
@@ -39,6 +38,7 @@ def read_model_json(path: Path) -> dict[str, Any]:
         for name, value in sizes.items():
             check_value(name, value, _HINTS[name])
         check_names(layers)
+        # A KeyError if one is missing: they have no default.
         required = {name: sizes[name] for name in ("vocab_size", "dtype")}
         return _DEFAULTS | sizes | required | {"config": layers.to_dict()}
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -48,8 +48,13 @@ def read_model_json(path: Path) -> dict[str, Any]:
 def check_fits_checkpoint(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
     """Checks that a model is not larger than its checkpoint.
 
-    The check comes before the model is built. A model.json that somebody else wrote could ask for
-    more memory than there is.
+    Call it before the model is built: a model.json that somebody else wrote could ask for more
+    memory than there is.
+
+    Args:
+        path: of model.json, for the error.
+        sizes: see `read_model_json`.
+        checkpoint: the path without the endings of its files.
 
     Raises:
         UserError: the checkpoint is smaller than the model's matrices in float32.
@@ -58,14 +63,13 @@ def check_fits_checkpoint(path: Path, sizes: Mapping[str, Any], checkpoint: str)
     size = sum(file.stat().st_size for file in files)
     needed = 4 * parameter_count(sizes)  # float32
     if needed > size:
-        raise UserError(
-            f"{path} describes a model of {needed:,} bytes or more, but {checkpoint} has {size:,}: "
-            "put back the file that the training run wrote, or the whole checkpoint."
-        )
+        problem = f"{path} describes a model of {needed:,} bytes or more"
+        fix = "put back the file that the training run wrote, or the whole checkpoint"
+        raise UserError(f"{problem}, but {checkpoint} has {size:,}: {fix}.")
 
 
 def parameter_count(sizes: Mapping[str, Any]) -> int:
-    """Counts the parameters of a Transformer's matrices; those of biases and norms are few."""
+    """Counts the parameters of a Transformer's matrices, without the few of biases and norms."""
     # Every matrix has an axis of d_model: count the rest of its shape, and multiply at the end.
     config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
     table_rows = rows
@@ -85,37 +89,39 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
 
 
 def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the numbers of layers of encoder and decoder; older files have one for both."""
+    """Returns the numbers of layers of encoder and decoder, which are the same by default."""
     return sizes["num_layers"], sizes.get("num_decoder_layers") or sizes["num_layers"]
 
 
 def sizes_of(model: "Transformer") -> dict[str, Any]:
     """Returns the content of model.json for a model."""
+    # Through JSON, so that it equals the content of a file: lists in place of tuples.
     sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
-    # Keras numbers the models of a process.
+    # Keras numbers the models of a process in their names.
     del sizes["name"]
     return sizes
 
 
 def differing_sizes(
-    saved: Mapping[str, Any], model: "Transformer", but: Collection[str] = ()
+    saved: Mapping[str, Any], model: "Transformer", ignored: Collection[str] = ()
 ) -> list[str]:
     """Compares the sizes of a model directory with those of a model.
 
     Args:
         saved: see `read_model_json`.
         model: the model that is compared with them.
-        but: names of arguments of the Transformer that are not compared.
+        ignored: names of arguments of the Transformer that are not compared.
 
     Returns:
-        the differences, except in training alone, such as dropout.
+        the differences, such as "d_model 128 there, 256 now". Settings that only training uses,
+        such as dropout, are not compared.
     """
 
     def compared(sizes: Mapping[str, Any]) -> dict[str, Any]:
         layers = {**sizes["config"]}
         for name in LayerConfig.TRAINING_ALONE:
             layers.pop(name, None)
-        return {name: sizes[name] for name in sizes if name not in but} | {"config": layers}
+        return {name: sizes[name] for name in sizes if name not in ignored} | {"config": layers}
 
     return differing_values(compared(saved), compared(sizes_of(model)))
 
@@ -123,7 +129,7 @@ def differing_sizes(
 def not_a_transformer(path: Path, error: Exception) -> UserError:
     """Returns the error about a model.json that does not describe a Transformer.
 
-    Parts of one's own are unknown until the module is imported that has them.
+    Its hint names the user's modules that may have to be imported.
     """
     config_gin = path.with_name("config.gin")
     hint = import_hint(read_gin(config_gin)) if config_gin.is_file() else ""

@@ -14,14 +14,14 @@ from t2t_repro.files import lock, read_json, write_json
 
 @dataclasses.dataclass(frozen=True)
 class Ancestor:
-    """A model with whose weights another one began.
+    """A model from whose weights another one was trained.
 
     Attributes:
-        model_dir: where its directory lay.
+        model_dir: the path of its directory at that time.
         checkpoint: its name in the directory, e.g. "best/step-2000".
         weights_sha256: SHA-256 of these weights, see `weights_hash`.
-        carried_rows: how many rows came from there, of every table with a row for each subword.
-        new_rows: how many rows started afresh.
+        carried_rows: by the name of each variable with a row per subword, how many were copied.
+        new_rows: likewise, how many were newly initialised.
     """
 
     model_dir: str
@@ -34,11 +34,11 @@ class Ancestor:
 def weights_hash(weights: Mapping[str, ArrayLike]) -> str:
     """Returns the SHA-256 of the names, shapes and values of weights.
 
-    Weights are sorted by name. Values are hashed as little-endian float32. Only one weight at a
-    time is copied to the host, to save memory.
+    Weights are sorted by name. Values are hashed as little-endian float32.
     """
     digest = hashlib.sha256()
     for name in sorted(weights):
+        # One weight at a time, to save memory: it may be a copy from the device.
         values = np.asarray(weights[name], "<f4")
         digest.update(f"{name} {list(values.shape)}\0".encode())
         digest.update(np.ascontiguousarray(values).data)
@@ -63,6 +63,10 @@ def read_ancestry(path: Path) -> list[Ancestor]:
 def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
     """Compares an epoch with that of an earlier start of the run.
 
+    Args:
+        path: of epoch.json, which may not exist yet.
+        epoch: the fields of an `EpochReport`.
+
     Returns:
         a sentence for each difference.
     """
@@ -71,7 +75,7 @@ def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
         f"an epoch has {before[name]} {name.replace('_', '-')} there, {epoch[name]} now: the rest "
         "of this one is reshuffled"
         for name in ("sentences", "micro_batches", "source_tokens", "target_tokens")
-        # Older versions did not count all.
+        # Older versions did not write all of these fields.
         if before.get(name, epoch[name]) != epoch[name]
     ]
 
@@ -88,13 +92,13 @@ def mean_target_length(path: Path) -> float | None:
 
 
 def write_scores(folder: Path, split: str, evaluation: Mapping[str, Any]) -> None:
-    """Writes the evaluation of a split, in place of the last one."""
+    """Writes <split>.json, the evaluation of a split; an earlier one is replaced."""
     with lock(folder / ".scores.lock"):
         write_json(folder / f"{split}.json", evaluation)
 
 
 def read_scores(folder: Path) -> dict[str, Any]:
-    """Returns the evaluation of every split that has one.
+    """Returns the evaluations in a folder by split.
 
     Raises:
         OSError: a file cannot be read.

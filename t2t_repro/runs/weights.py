@@ -18,7 +18,7 @@ from t2t_repro.vocabulary import PAD_ID
 # The key of a variable in a checkpoint, by its path; the paths of a MovingAverage's values.
 _VALUE = "{}/.ATTRIBUTES/VARIABLE_VALUE"
 _AVERAGE = _VALUE.format("average/values/{}")
-# Names of the weights of a Transformer whose source is ours.
+# Names of the weights of a Transformer without layers of the user's own.
 _OURS = re.compile(
     r"logits_bias|(\w*embedding|softmax|\w*positional_encoding)/table|(encoder|decoder)/"
     r"(final_norm/|layer_\d+/around_\w+/norm/)(gamma|beta)|(encoder|decoder)/layer_\d+/"
@@ -70,9 +70,7 @@ def named_values(model: Transformer) -> dict[str, NDArray[np.float32]]:
 
 
 def load_weights(model: Transformer, checkpoint: str) -> None:
-    """Restores the weights that a model is used with from a checkpoint.
-
-    These are the moving average of a run that keeps one.
+    """Restores a model's weights from a checkpoint, or their moving average if it has one.
 
     Raises:
         UserError: the checkpoint is of another model, or damaged.
@@ -84,27 +82,27 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         if reader.has_tensor(_AVERAGE.format(0)):
             for number, weight in enumerate(model.trainable_variables):
                 weight.assign(reader.get_tensor(_AVERAGE.format(number)))
-    # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
+    # Any error: TensorFlow follows a graph of objects in the checkpoint, and checks little of it.
     except Exception as error:
-        raise UserError(
-            f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
-            "--checkpoint, or use the source code that it was trained with."
-        ) from error
+        problem = f"{checkpoint} does not fit the model beside it ({reason_of(error)})"
+        fix = "give another --checkpoint, or use the source code that it was trained with"
+        raise UserError(f"{problem}: {fix}.") from error
 
 
 def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     """Checks that a checkpoint has exactly the weights of a model.
 
-    TensorFlow would leave out, without an error, weights that the model does not have: of other
-    layers, or of a layer whose source was edited.
+    TensorFlow would silently leave out weights that the model does not have: those of other layers,
+    or of a layer whose source was edited.
 
     Raises:
         ValueError: weights are missing or superfluous; the message names them.
     """
     view, reader = tf.train.CheckpointView(checkpoint), tf.train.load_checkpoint(checkpoint)
+    # The model's objects by their numbers in the checkpoint.
     matched = view.match(tf.train.Checkpoint(model=model))
     restored = set(map(id, matched.values()))
-    # Numbers of objects, and their paths from the root, which is object 0.
+    # All objects in the checkpoint: their numbers, and their paths from the root, object 0.
     paths = list(_paths(view, 0))
     # A variable has several paths, since an optimizer lists the weights. The checkpoint's key is
     # the shortest of them.
@@ -117,9 +115,9 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
         if number in variables and number not in matched
     ]
     missing = [name_of(weight) for weight in model.weights if id(weight) not in restored]
-    for what, names in (("has, unlike the model,", superfluous), ("lacks", missing)):
+    for verb, names in (("has, unlike the model,", superfluous), ("lacks", missing)):
         if names:
-            raise ValueError(f"it {what} {len(names)} weights: {', '.join(names)}")
+            raise ValueError(f"it {verb} {len(names)} weights: {', '.join(names)}")
 
 
 def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:
@@ -136,16 +134,16 @@ def check_exportable(
 
     Args:
         model: built.
-        engine: the name of the other one.
-        settings: the model's value and the supported values of each setting, by name. Those of
-            most engines are added; a setting given here takes the place of its namesake.
+        engine: its name, for the error.
+        settings: the model's value and the supported values of each setting, by name. They extend
+            and replace the settings that are checked for all engines.
 
     Raises:
         UserError: the engine does not support a setting, or the model has weights of the user's own
             layers.
     """
     user_weights = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
-    usual = {
+    for_all_engines = {
         "Transformer.neighbourhood": (model.neighbourhood, [None]),
         "LayerConfig.norm": (model.config.norm, ["LayerNorm"]),
         "LayerConfig.decoder_self_attention": (model.config.decoder_self_attention, ["attention"]),
@@ -153,30 +151,37 @@ def check_exportable(
         "Transformer.start_id": (model.settings.start_id, [PAD_ID]),
         "Transformer.source_eos": (model.settings.source_eos, [True]),
     }
-    # The one supported list of the user's own weights is the empty list.
-    check_supported(engine, {**usual, **settings, "weights": (user_weights, [[]])})
+    # The only supported list of weights of the user's own layers is the empty one.
+    check_supported(engine, {**for_all_engines, **settings, "weights": (user_weights, [[]])})
 
 
 def check_supported(engine: str, settings: Mapping[str, tuple[Any, Any]]) -> None:
-    """Checks values by name, each with those that an engine supports; see `check_exportable`.
+    """Checks that an engine supports the values of settings.
+
+    Args:
+        engine: its name, for the error.
+        settings: the model's value and the supported values of each setting, by name.
 
     Raises:
         UserError: the engine does not support a value.
     """
     for name, (value, supported) in settings.items():
         if value not in supported:
-            raise UserError(
-                f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "
-                f"{engine} cannot hold others; give --format=saved_model."
-            )
+            problem = f"the model has {name} = {value!r}, which {engine} cannot hold"
+            expected = f"expected {' or '.join(map(repr, supported))}"
+            raise UserError(f"{problem}, {expected}: give --format=saved_model.")
 
 
 def logits_bias(model: Transformer) -> NDArray[np.float32]:
     """Returns a copy of the bias of the logits, [vocab]; zeros where the model has none."""
-    has_none = model.logits_bias is None
-    return np.zeros(model.vocab_size, np.float32) if has_none else np.array(model.logits_bias)
+    bias = model.logits_bias
+    return np.zeros(model.vocab_size, np.float32) if bias is None else np.array(bias)
 
 
 def save_weights(model: Transformer, folder: Path, step: int) -> None:
-    """Writes the weights as the only checkpoint of a folder."""
+    """Writes the weights as the only checkpoint of a folder.
+
+    Raises:
+        UserError: the disk is full or fails.
+    """
     CheckpointFolder(folder).write(tf.train.Checkpoint(model=model), step)

@@ -1,4 +1,4 @@
-"""Codes of languages: those of clients, of models' tags, and of `--direction`."""
+"""Compares the language codes of clients, of models' tags, and of `--direction`."""
 
 import re
 from collections import Counter
@@ -10,40 +10,41 @@ CODE = r"[a-z]{2,3}(?:_\w+|-[A-Z]\w*|-[a-z]{4}|-[0-9]{3})*"
 """A code such as en, pt-BR, zh-Hans or es-419. After a hyphen, a region is in capitals."""
 
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "nor": "nb"}
-"""LibreTranslate's own codes, and Norwegian, which is Bokmål unless it is said to be Nynorsk."""
+"""LibreTranslate's own codes; and Norwegian, which means Bokmål unless the code is Nynorsk's."""
 
 
 def find_code(asked: str, codes: Collection[str]) -> str:
-    """Returns the code that means the same language as `asked`.
+    """Returns the one of `codes` that means the same language as `asked`; without one, `asked`.
 
-    Without one, returns `asked`. "PT_br" means pt-BR. If nothing else is served, "pt" means it too,
-    as most of it is written there, and en-GB means en.
+    "PT_br" means pt-BR. So does "pt", if `codes` have no "pt", since most Portuguese is Brazil's.
+    "en-GB" means en, if `codes` have no "en-GB"; "en" means en-GB, if that is their only English.
     """
-    forms = (str, standard_code, _shortest_code)
-    same = (code for form in forms for code in codes if form(code) == form(asked))
-    language = re.sub("-([A-Z]{2}|[0-9]{3})$", "", _shortest_code(asked))
-    return next(same, language if language in codes else asked)
+    # From the strictest comparison to the loosest.
+    forms = (str, standard_code, _normal_code)
+    matches = (code for form in forms for code in codes if form(code) == form(asked))
+    without_region = re.sub("-([A-Z]{2}|[0-9]{3})$", "", _normal_code(asked))
+    variants = {code for code in codes if code.startswith(f"{standard_code(asked)}-")}
+    fallback = variants.pop() if len(variants) == 1 else asked
+    return next(matches, without_region if without_region in codes else fallback)
 
 
 def standard_code(label: str) -> str:
     """Returns the code that clients use for a language: de for deu, zh-CN for zh_cn."""
     language, *others = label.lower().replace("_", "-").split("-")
     standard = _ALIASES.get(language) or get_global("language_aliases").get(language, language)
+    # A script has four letters (Hans); a region two letters (CN) or three digits.
     cased = (part.title() if len(part) == 4 else part.upper() for part in others)
     return "-".join([standard.replace("_", "-"), *cased])
 
 
 def usual_codes(codes: Collection[str]) -> dict[str, str]:
-    """Shortens the codes of a model's languages to those that clients use.
+    """Returns the codes that clients use for a model's languages, by their full codes.
 
-    A script is left out where the model has the language in no other one: "sr" is sr-Cyrl or
-    sr-Latn, whichever it has. Both scripts of Chinese are always said.
+    A script is left out if the model has the language in no other one: "sr" is then sr-Cyrl or
+    sr-Latn. Chinese codes keep their script.
 
     Args:
-        codes: of all the model's languages, as `standard_code` writes them.
-
-    Returns:
-        the short code, by the full one.
+        codes: the codes of all languages of the model, as `standard_code` writes them.
     """
     short = {full: re.sub("-(?!Han[st])[A-Z][a-z]{3}$", "", full) for full in codes}
     counts = Counter(short.values())
@@ -51,12 +52,15 @@ def usual_codes(codes: Collection[str]) -> dict[str, str]:
 
 
 def is_language(code: str) -> bool:
-    """Returns whether the language of a code is known."""
+    """Returns whether Unicode's CLDR has the language of a code."""
     return standard_code(code).partition("-")[0] in get_global("likely_subtags")
 
 
-def _shortest_code(label: str) -> str:
-    """Returns a code without its likely script and region: pt for pt-BR, zh-Hant-TW for zh-TW."""
+def _normal_code(label: str) -> str:
+    """Returns a code without the language's likely script and region: pt for pt-BR.
+
+    A script that the region implies is added: zh-Hant-TW for zh-TW.
+    """
     likely, code = get_global("likely_subtags"), standard_code(label).replace("-", "_")
     language, *others = likely.get(code, code).split("_")
     usual = likely.get(language, "").split("_")

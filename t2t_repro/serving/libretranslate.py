@@ -32,9 +32,9 @@ class Direction(NamedTuple):
     """A direction in which a model translates.
 
     Attributes:
-        source: the code of a language.
-        target: the code of another one.
-        tag: stands in front of every sentence; empty if the model has one target language.
+        source: the code of the source language.
+        target: the code of the target language.
+        tag: put in front of every sentence; empty if the model has one target language.
         engine: called by several threads, so it should have one worker.
     """
 
@@ -45,43 +45,44 @@ class Direction(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The direction as the flag has it."""
+        """The direction as `--direction` has it, e.g. "en-de"."""
         return f"{self.source}-{self.target}"
 
     def translate(self, source: Sequence[str]) -> Columns:
-        """Finds all translations of each text that the beam holds.
+        """Returns the column "translations": for each text a list, best first.
 
-        Texts are translated sentence by sentence. The n-th has the n-th translation of each
-        sentence, or its last one. A word that is longer than the model takes stays as it is.
+        Texts are translated sentence by sentence. The n-th translation of a text, up to the size of
+        the beam, has the n-th translation of each sentence, or its last one. A word that is longer
+        than the model takes stays as it is.
         """
         translated: dict[str, list[Translation]] = {}
-        beam_size = self.engine.beam_size
 
-        def translate(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
+        def translate_rank(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
             new = [text for text in sentences if text not in translated]
             lines = [f"{self.tag} {text}" if self.tag else text for text in new]
-            translations = self.engine.translate(lines, beam_size, first=None)
+            translations = self.engine.translate(lines, self.engine.beam_size, first=None)
             translated.update(zip(new, translations, strict=True))
             for text in sentences:
-                translation = translated[text][: rank + 1][-1]
+                *_, translation = translated[text][: rank + 1]
                 yield translation._replace(text=text) if translation.truncated else translation
 
-        of_rank = (partial(translate, rank) for rank in range(beam_size))
         long = partial(find_long, self.engine, tag=self.tag)
         align = find_aligner(self.engine, self.tag)
         lines = [*map(without_key, source)]
+        of_rank = (partial(translate_rank, rank) for rank in range(self.engine.beam_size))
         ranks = [translate_sentences(lines, self.source, one, long, align) for one in of_rank]
-        # Words that are too long stay.
+        # A word that is too long is not cut off: it stays.
         log_cut([line._replace(truncated=False) for line in ranks[0]])
         rows = zip(source, zip(*ranks, strict=True), strict=True)
-        return {"translations": [[with_key(q, x.text) or x.text for x in row] for q, row in rows]}
+        translations = [[with_key(text, one.text) or one.text for one in row] for text, row in rows]
+        return {"translations": translations}
 
 
-def read_directions(given: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
-    """Reads all models' directions, and finds the target languages' tags.
+def read_directions(flags: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
+    """Reads the directions of all models, and finds their target languages' tags.
 
     Args:
-        given: the directions of each model, such as "en-de,de-en". In "en-*" the targets are all
+        flags: the directions of each model, such as "en-de,de-en". In "en-*" the targets are all
             languages of the model's tags. A tag is `>>deu<<` or `<2de>`, with any code of the
             language.
         engines: one for each model.
@@ -89,34 +90,36 @@ def read_directions(given: Sequence[str], engines: Sequence[Engine]) -> list[Dir
     Raises:
         UserError: a direction is malformed, has no tag in its model, or is given twice.
     """
-    directions = [*chain.from_iterable(map(_model_directions, given, engines))]
+    directions = [*chain.from_iterable(map(_model_directions, flags, engines))]
     if len({direction.name for direction in directions}) < len(directions):
-        raise UserError(f"--direction={' --direction='.join(given)}: expected each direction once.")
+        raise UserError(f"--direction={' --direction='.join(flags)}: expected each direction once.")
     return directions
 
 
 def read_pairs(text: str) -> list[tuple[str, str]]:
-    """Reads the directions of a model: source and target of each.
+    """Reads the directions of a model; returns source and target of each.
 
     Raises:
         UserError: a direction is not two codes of languages.
     """
-    pairs = [match.groups() for match in map(_DIRECTION.fullmatch, text.split(",")) if match]
+    matches = [_DIRECTION.fullmatch(direction) for direction in text.split(",")]
+    pairs: list[tuple[str, str]] = [(match[1], match[2]) for match in matches if match]
     is_known = all(code == "*" or is_language(code) for code in chain.from_iterable(pairs))
-    if not is_known or len(pairs) <= text.count(","):
-        examples = "en-de, or en-de,en-pt-BR, or en-*"
-        raise UserError(f"--direction={text}: expected codes of languages, such as {examples}.")
-    return [(source, target) for source, target in pairs]
+    if not is_known or len(pairs) < len(matches):
+        raise UserError(f"--direction={text}: expected codes, e.g. en-de, en-de,en-pt-BR or en-*.")
+    return pairs
 
 
 def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
     """Yields the directions of one model (see `read_directions`)."""
     full = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
-    usual = {code: full[whole] for whole, code in usual_codes(full).items()}
+    usual = {code: full[full_code] for full_code, code in usual_codes(full).items()}
     tags = full | usual
     for source, target in read_pairs(text):
+        # Models with default tags have one for the source language, too.
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
         others = [code for code in usual if code != standard_code(source)]
+        # "" is the target that "*" lacks, and is refused below.
         for code in (others or [""]) if target == "*" else [target]:
             tag = tags.get(find_code(code, tags)) if tags else ""
             if not code or tag is None or source_tag is None:
@@ -126,12 +129,10 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
 
 
 def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) -> dict[str, Any]:
-    """Returns the answers that are always the same, by path.
-
-    They are the languages, and settings of clients.
+    """Returns the answers that are always the same, by path: the languages, and clients' settings.
 
     Args:
-        directions: the served ones. Clients select the first.
+        directions: the directions served. Clients begin with the first.
         limit: the most characters of a request.
         needs_key: whether requests for translations need a key.
     """
@@ -144,23 +145,28 @@ def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) 
         }
         for code in dict.fromkeys(code for one in directions for code in (one.source, one.target))
     ]
-    settings: dict[str, Any] = dict.fromkeys(("apiKeys", "keyRequired"), needs_key)
-    settings |= dict.fromkeys(("filesTranslation", "suggestions"), False)
-    settings |= {"charLimit": limit, "frontendTimeout": 500, "supportedFilesFormat": []}
-    # The codes begin with those of the first direction.
+    settings: dict[str, Any] = {"apiKeys": needs_key, "keyRequired": needs_key}
+    settings |= {"filesTranslation": False, "suggestions": False, "charLimit": limit}
+    settings |= {"frontendTimeout": 500, "supportedFilesFormat": []}
+    # The first two languages are those of the first direction.
     settings["language"] = dict(zip(("source", "target"), languages, strict=False))
     return {"/languages": languages, "/frontend/settings": settings}
 
 
 def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, Any]:
-    """Reads the fields of a request.
+    """Reads the fields of a request: those of its URL, and of JSON or a form.
 
-    They are those of its URL, and of JSON or a form. As in LibreTranslate, a field of the URL
-    counts more than that of a form, and less than JSON's; all are in UTF-8, whatever the type says.
-    One that a form or URL has several times is a list.
+    As in LibreTranslate, a field of the URL replaces that of a form, and one of JSON replaces that
+    of the URL. All are read as UTF-8, even if the type names another charset. A field that a form
+    or URL has several times is a list.
+
+    Args:
+        body: JSON or a form.
+        content_type: the header `Content-Type`.
+        url_query: the part of the URL after "?".
 
     Raises:
-        UserError: the body is malformed, or not in UTF-8.
+        UserError: the body or the URL is malformed, or not in UTF-8.
     """
     multipart = _MULTIPART.match(content_type)
     is_form = multipart or content_type.lower().startswith("application/x-www-form-urlencoded")
@@ -169,15 +175,15 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
         form = _read_parts(text, multipart[1]) if multipart else _read_fields(text)
         fields = form | _read_fields(url_query)
     except ValueError as error:
-        raise UserError(f"no form or URL in UTF-8: {reason_of(error)}") from error
-    document = {name: given[0] if len(given) == 1 else given for name, given in fields.items()}
+        raise UserError(f"expected a form or URL in UTF-8: {reason_of(error)}") from error
+    document = {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
     return document if is_form else document | read_json(body or b"{}")
 
 
 def _read_parts(text: str, boundary: str) -> dict[str, list[str]]:
-    """Reads multipart/form-data: the values of each field, by name.
+    """Returns the values of each field of multipart/form-data, by name.
 
-    Python's email and aiohttp take quadratic time, and let the sender choose a codec.
+    Python's email and aiohttp would take quadratic time, and let the sender choose a codec.
     """
     fields: dict[str, list[str]] = {}
     for part in f"\r\n{text}".split(f"\r\n--{boundary}"):
@@ -191,14 +197,14 @@ class Query:
     """A request for translations.
 
     Args:
-        document: its values by name, of JSON or of a form.
+        document: its fields, by name (see `read_document`).
         directions: all directions that are served.
         max_texts: the most texts of a request.
         max_characters: the most characters of all texts.
 
     Attributes:
         direction: the direction that is asked for.
-        texts: the texts to translate.
+        texts: the texts to translate, as received.
 
     Raises:
         UserError: a field is missing, wrong or too long.
@@ -213,7 +219,7 @@ class Query:
     ) -> None:
         for name in ("q", "source", "target"):
             if not document.get(name):
-                raise UserError(f"{name} is missing or empty")
+                raise UserError(f"{name} is missing or empty, expected q, source and target")
 
         self._is_list = isinstance(document["q"], list)
         self.texts = texts("q", document["q"] if self._is_list else [document["q"]])
@@ -232,52 +238,52 @@ class Query:
 
         alternatives = document.get("alternatives") or 0
         if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
-            raise UserError(f"alternatives is {short(alternatives)}, expected a number")
+            raise UserError(f"alternatives is {short(alternatives)}, expected a whole number")
         self._alternatives = int(alternatives)
 
-        # No code is longer: to look for a text of megabytes takes long.
+        # Codes are shorter: to look for a text of megabytes takes long.
         source, target = (str(document[name])[:40] for name in ("source", "target"))
         target = find_code(target, [one.target for one in directions])
-        # The directions into the target, by source.
-        served = {one.source: one for one in directions if one.target == target}
+        by_source = {one.source: one for one in directions if one.target == target}
         self._is_auto = source.lower() == "auto"
-        if self._is_auto and len(served) == 1:
-            (source,) = served
-        if (source := find_code(source, served)) not in served:
+        if self._is_auto and len(by_source) == 1:
+            (source,) = by_source
+        if (source := find_code(source, by_source)) not in by_source:
             names = ", ".join(direction.name for direction in directions) or "none"
             pair = f"{short(document['source'])} and {short(document['target'])}"
             raise UserError(f"source and target are {pair}, expected one of the pairs {names}")
-        self.direction = served[source]
+        self.direction = by_source[source]
 
     def sources(self) -> list[str]:
-        """Returns the texts to translate, each once."""
+        """Returns the parts of the texts that are to be translated, each once."""
         return [*dict.fromkeys(text for pieces in self._pieces for _, text in pieces if text)]
 
     def answer(self, translations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-        """Returns the answer.
+        """Returns the fields of the answer: translations, alternatives, the detected language.
 
         Args:
-            translations: of each of `sources`, as `Direction.translate` finds them.
+            translations: the translations of each of `sources`, from `Direction.translate`.
         """
         count = max(map(len, translations.values()), default=1)
         write = html_of if self._is_html else lambda text, piece: text
-        ranks = []
+        n_best_lists = []
         for pieces in self._pieces:
             columns = [
                 [write(one, piece) for one in translations[text]] if text else [piece] * count
                 for piece, text in pieces
             ]
-            ranks.append([*dict.fromkeys(map("".join, zip(*columns, strict=True)))] or [""])
-        answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in ranks]}
+            n_best = map("".join, zip(*columns, strict=True))
+            n_best_lists.append([*dict.fromkeys(n_best)] or [""])
+        answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in n_best_lists]}
         if self._alternatives:
-            answer["alternatives"] = [ranked[1 : 1 + self._alternatives] for ranked in ranks]
+            answer["alternatives"] = [others[: self._alternatives] for _, *others in n_best_lists]
         if self._is_auto:
-            # Nothing was detected: there was no choice.
+            # Nothing was detected: there is one source language.
             detected = {"confidence": 0, "language": self.direction.source}
-            answer["detectedLanguage"] = [detected] * len(ranks)
+            answer["detectedLanguage"] = [detected] * len(n_best_lists)
         return {name: values if self._is_list else values[0] for name, values in answer.items()}
 
 
 def _lines(text: str) -> Iterator[Piece]:
-    """Splits a text into lines with their breaks."""
+    """Yields the lines of a text with their breaks; all of each is to be translated."""
     return ((line, line) for line in text.splitlines(keepends=True))

@@ -1,4 +1,4 @@
-"""Predictions: the JSON of TensorFlow Serving's REST interface, and the queue of its requests.
+"""Answers requests of TensorFlow Serving's REST interface: their JSON, and their queue.
 
 Row form:     {"instances": [text or {name: text}, ...]}  -> {"predictions": [{name: value}, ...]}
 Column form:  {"inputs": [text, ...] or {name: [text, ...]}}  -> {"outputs": {name: [value, ...]}}
@@ -32,7 +32,7 @@ OUTPUTS = ("translation", *Translation._fields[1:])
 """The output columns; the last is the same for all translations of a text."""
 
 _SIMILAR_CHARACTERS = 40
-"""Texts whose lengths differ by less count as similar."""
+"""Lengths that differ by at most so many characters are similar, however short the texts are."""
 
 
 def read_api_key() -> str | None:
@@ -41,7 +41,7 @@ def read_api_key() -> str | None:
     It is not a flag, since everybody on the machine can list flags.
 
     Raises:
-        UserError: the key cannot stand in a header.
+        UserError: the key cannot be sent in a header.
     """
     key = os.environ.get("T2T_API_KEY")
     if key is not None and (not key.isascii() or not key.isprintable() or key.split() != [key]):
@@ -52,7 +52,7 @@ def read_api_key() -> str | None:
 def read_request(
     body: bytes, signatures: Mapping[str, Sequence[str]], max_rows: int
 ) -> tuple[str, Columns, bool]:
-    """Reads a request.
+    """Reads a request in row form or column form.
 
     Args:
         body: JSON.
@@ -76,8 +76,8 @@ def read_request(
         return given if isinstance(given, dict) else {names[0]: given}
 
     columns: Columns = {} if in_rows else by_name(document.get("inputs"))
-    if isinstance(given := document.get("instances"), list):
-        rows = list(map(by_name, given))
+    if isinstance(instances := document.get("instances"), list):
+        rows = list(map(by_name, instances))
         # Unknown names of any row become columns too, and are refused below.
         columns = {name: [row.get(name) for row in rows] for name in {*names}.union(*rows)}
     counts = [len(column) for column in columns.values() if isinstance(column, list)]
@@ -94,17 +94,17 @@ def read_request(
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Reads a body that is an object.
+    """Reads a JSON object.
 
     Raises:
-        UserError: the body is not JSON, or its value is not an object.
+        UserError: the body is not JSON, or not an object.
     """
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise UserError(f"the body is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise UserError(f"received {short(document)}, expected an object")
+        raise UserError(f"received {short(document)}, expected a JSON object")
     return document
 
 
@@ -113,7 +113,7 @@ def write_answer(outputs: Columns, in_rows: bool) -> bytes:
 
     Args:
         outputs: the values of each output, by name.
-        in_rows: whether the request, and so the answer, is in row form (see the module).
+        in_rows: whether the request, and so the answer, is in row form.
     """
     answer: dict[str, Any] = {"outputs": outputs}
     if in_rows:
@@ -123,7 +123,7 @@ def write_answer(outputs: Columns, in_rows: bool) -> bytes:
 
 
 class Answers:
-    """Computes the outputs of a signature from its inputs, with an `Engine`.
+    """Computes the outputs of signatures from their inputs, with an `Engine`.
 
     Args:
         engine: called by several threads, so it should have one worker.
@@ -131,17 +131,15 @@ class Answers:
             "nbest" then has one translation of each text, and "prefix" is not served.
 
     Attributes:
-        signatures: the function of each signature.
+        signatures: the function of each signature, by its name.
         inputs: the names of the inputs of each signature.
     """
 
     def __init__(self, engine: Engine, language: str | None = None) -> None:
         self._engine = engine
         self._language = language
-        self.signatures: dict[str, _Function] = {
-            "serving_default": self.translate,
-            "nbest": self.translate_n_best,
-        }
+        self.signatures: dict[str, _Function] = {"serving_default": self.translate}
+        self.signatures["nbest"] = self.translate_n_best
         self.inputs = {"serving_default": ["source"], "nbest": ["source"]}
         if engine.score:
             self.signatures["score"] = partial(_scores, engine.score)
@@ -151,15 +149,19 @@ class Answers:
             self.inputs["prefix"] = ["source", "prefix"]
 
     def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
-        """Finds the best translation of each text, with its prefix if there are any."""
+        """Returns the `OUTPUTS` of the best translation of each text, after its prefix if any."""
         return _columns([best for best, *_ in self._translations(source, 1, prefix)])
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:
-        """Finds the beam's translations of each text; rows are filled up, `count` are real."""
+        """Returns lists of the `OUTPUTS` of each text's translations in the beam.
+
+        All lists have the size of the beam; only the first `count` translations are real.
+        `truncated` is a single value for each text.
+        """
         n_best = self._engine.beam_size
         lists = self._translations(source, n_best)
         no_translation = Translation("", UNFILLED_SCORE)
-        rows = [_columns([*best, *[no_translation] * (n_best - len(best))]) for best in lists]
+        rows = [_columns([*real, *[no_translation] * (n_best - len(real))]) for real in lists]
         outputs = {name: [row[name] for row in rows] for name in OUTPUTS}
         truncated = [best.truncated for best, *_ in lists]
         return outputs | {"count": list(map(len, lists)), "truncated": truncated}
@@ -167,7 +169,7 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
-        """Finds translations of each text, whole or sentence by sentence; logs which are cut."""
+        """Translates each text, whole or sentence by sentence; logs those that are cut off."""
         if self._language is not None:
             lists = [[one] for one in translate_split(self._engine, source, self._language)]
         else:
@@ -179,14 +181,14 @@ class Answers:
 def _scores(
     score: Callable[..., list[Any]], source: Sequence[str], target: Sequence[str]
 ) -> Columns:
-    """Scores given translations: the outputs of the signature "score".
+    """Returns the outputs of the signature "score", for given translations.
 
     Args:
-        score: an engine's; it returns a `PairScore` of each pair.
+        score: the engine's method; it returns a `PairScore` of each pair.
         source: texts.
         target: their translations.
     """
-    # A request's lines have no numbers.
+    # Warnings must not give line numbers: a request has no lines.
     scores = score(source, target, first=None)
     return {
         "log_probability": [pair.log_probability for pair in scores],
@@ -197,7 +199,7 @@ def _scores(
 
 def _columns(translations: Sequence[Translation]) -> Columns:
     """Returns the outputs of translations, by name."""
-    return {name: [row[place] for row in translations] for place, name in enumerate(OUTPUTS)}
+    return {name: [row[i] for row in translations] for i, name in enumerate(OUTPUTS)}
 
 
 class _Waiting(NamedTuple):
@@ -208,15 +210,15 @@ class _Waiting(NamedTuple):
         columns: the texts of each input.
         rows: the number of texts.
         length: characters of its longest text.
-        place: will hold the call that answers it, and which of its parts; cancelled if the client
-            has hung up.
+        assigned: will hold the call that answers it, and its index among the call's requests;
+            cancelled if the client has hung up.
     """
 
     signature: str
     columns: Columns
     rows: int
     length: int
-    place: asyncio.Future[tuple[asyncio.Future[list[Columns]], int]]
+    assigned: asyncio.Future[tuple[asyncio.Future[list[Columns]], int]]
 
 
 class RequestQueue:
@@ -226,8 +228,8 @@ class RequestQueue:
     long sentence does not delay many short ones.
 
     Args:
-        functions: compute the outputs of each signature.
-        workers: the number of calls at a time.
+        functions: the function of each signature (see `Answers.signatures`).
+        workers: the most calls at a time.
         max_rows: the most rows of a call.
     """
 
@@ -244,7 +246,10 @@ class RequestQueue:
         return self._idle < self._workers
 
     async def answer(self, signature: str, columns: Columns) -> Columns:
-        """Computes the outputs of a request; nothing, if it is cancelled in time."""
+        """Returns the outputs of a request.
+
+        If it is cancelled before its call begins, it is not computed.
+        """
         loop = asyncio.get_running_loop()
         rows = [*zip(*columns.values(), strict=True)]
         longest = max((len(text) for row in rows for text in row), default=0)
@@ -252,35 +257,35 @@ class RequestQueue:
         self._waiting.append(waiting)
         # Requests that arrive at the same moment are seen together.
         loop.call_soon(self._start_calls)
-        call, index = await waiting.place
-        # Others may wait for the same call.
+        call, index = await waiting.assigned
+        # Others may wait for the same call, so it is not cancelled with this request.
         return (await asyncio.shield(call))[index]
 
     def _start_calls(self) -> None:
         """Gives the requests that wait to idle workers, several to a call."""
-        self._waiting = [waiting for waiting in self._waiting if not waiting.place.cancelled()]
+        self._waiting = [waiting for waiting in self._waiting if not waiting.assigned.cancelled()]
         while self._idle and self._waiting:
-            together = self._take()
+            together = self._take_similar()
             self._idle -= 1
             loop = asyncio.get_running_loop()
             call = loop.run_in_executor(self._threads, self._compute, together)
             call.add_done_callback(self._finish)
             for index, waiting in enumerate(together):
-                waiting.place.set_result((call, index))
+                waiting.assigned.set_result((call, index))
 
-    def _take(self) -> list[_Waiting]:
-        """Removes the requests of the next call from those that wait."""
+    def _take_similar(self) -> list[_Waiting]:
+        """Removes the requests of the next call from those that wait, and returns them."""
         first, *others = self._waiting
         # Every idle worker gets a share.
         share = math.ceil(sum(waiting.rows for waiting in self._waiting) / self._idle)
-        room = min(share, self._max_rows) - first.rows
+        rows_left = min(share, self._max_rows) - first.rows
         together, self._waiting = [first], []
         for waiting in others:
             shorter, longer = sorted((first.length, waiting.length))
             is_similar = longer <= 2 * shorter + _SIMILAR_CHARACTERS
-            if waiting.rows <= room and is_similar and waiting.signature == first.signature:
+            if waiting.rows <= rows_left and is_similar and waiting.signature == first.signature:
                 together.append(waiting)
-                room -= waiting.rows
+                rows_left -= waiting.rows
             else:
                 self._waiting.append(waiting)
         return together

@@ -32,20 +32,21 @@ class Options(NamedTuple):
     """The options of a server, by the names of the command's flags.
 
     Attributes:
-        model_name: as clients give it.
+        model_name: the name of the model in URLs.
         host: the address to listen on.
-        allowed_host: names of the server in requests, besides `host` and this machine's own.
-        allowed_origin: sites whose pages may ask, such as "https://page.example"; "*" for all.
-        rest_port: 0 for any free port.
+        allowed_host: names of the server in requests, besides `host` and "localhost".
+        allowed_origin: sites whose pages may send requests, such as "https://page.example"; "*" for
+            all.
+        rest_port: the port to listen on; 0 for any free one.
         max_request_mb: the most MiB of a request.
         client_seconds: the most seconds for a client to send a request's headers, and its body.
         max_batch_size: the most rows of a request, and of requests that are joined.
-        max_waiting: the most requests at a time.
+        max_waiting: the most requests that are open at a time.
         drain_seconds: the most seconds to finish requests after SIGTERM.
         split_sentences: whether texts are translated sentence by sentence.
-        source_language: the language by which they are split.
+        source_language: the code of the language whose rules split them.
         max_characters: the most characters of a request in LibreTranslate's protocol.
-        api_key: the key that requests for translations need; None if anybody may ask.
+        api_key: the key that requests for translations need; None if they need none.
     """
 
     model_name: str
@@ -92,12 +93,12 @@ class Server:
         options, loop, has_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, has_to_end.set)
+        # The socket is opened below: TCPSite of aiohttp would make no `_Connection`.
         runner = web.AppRunner(self.application(), handler_cancellation=True, shutdown_timeout=1)
         await runner.setup()
-        # Clients of LibreTranslate send texts in URLs. The log of aiohttp would hold these.
+        # Clients of LibreTranslate send texts in URLs: these may be long, and must not be logged.
         http: dict[str, Any] = {"auto_decompress": False, "access_log": None}
         http |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
-        # aiohttp's own TCPSite makes no `_Connection`.
         connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **http)
         listening = await loop.create_server(connect, options.host, options.rest_port)
         host, port = listening.sockets[0].getsockname()[:2]
@@ -117,26 +118,25 @@ class Server:
             os._exit(0)
 
     def application(self) -> web.Application:
-        """Returns the routes, with the limit on the size of requests."""
-        options, size = self._options, int(self._options.max_request_mb * 2**20)
-        application = web.Application(middlewares=[self._guard], client_max_size=size)
+        """Returns the aiohttp application with all routes."""
+        options, max_bytes = self._options, int(self._options.max_request_mb * 2**20)
+        application = web.Application(middlewares=[self._guard], client_max_size=max_bytes)
         models = [f"/v1/models/{options.model_name}{path}" for path in ("", "/versions/1")]
         status = {"error_code": "OK", "error_message": ""}
         version = {"version": "1", "state": "AVAILABLE", "status": status}
         answers = fixed_answers(self._directions, options.max_characters, bool(options.api_key))
         answers |= {path: {"model_version_status": [version]} for path in models}
         answers["/health"] = {"status": "ok"}
-        predict = partial(self._handle, self._predict)
-        translate = partial(self._handle, self._translate)
+        endpoints = {f"{path}:predict": self._predict for path in models}
+        endpoints["/translate"] = self._translate
         routes = [web.get(path, partial(_always, answer)) for path, answer in answers.items()]
-        routes += [web.post(f"{path}:predict", predict) for path in models]
-        routes += [web.post("/translate", translate), web.get("/", self._show_page)]
-        application.add_routes(routes)
+        routes += [web.post(path, partial(self._handle, call)) for path, call in endpoints.items()]
+        application.add_routes([*routes, web.get("/", self._show_page)])
         return application
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Answers a request, to pages of allowed sites too, and writes a line in the log."""
+        """Answers a request, with CORS headers for allowed sites, and logs it."""
         began = time.monotonic()
         status = "no answer"
         try:
@@ -155,13 +155,13 @@ class Server:
             logging.info("%s %s %s, %s", request.method[:20], path, status, took)
 
     async def _answer(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Calls the handler, and answers errors in JSON.
+        """Calls the handler; returns its response, or an error in JSON.
 
-        Requests are refused while the server drains, or if they call it by another name.
+        Requests are refused while the server drains, or if they have another server's name.
         """
         try:
             if self._is_draining:
-                raise web.HTTPServiceUnavailable(text="the server is ending")
+                raise web.HTTPServiceUnavailable(text="the server is ending: try again later")
             self._check_host(request.headers.get("Host", "localhost"))
             if request.method == "OPTIONS" and self._options.allowed_origin:
                 return web.Response(status=204)
@@ -181,15 +181,15 @@ class Server:
         return web.json_response({"error": message}, status=status)
 
     def _check_host(self, host: str) -> None:
-        """Checks the name by which a client calls the server.
+        """Refuses a request (421) whose header `Host` does not name this server.
 
-        A page of another site could let its own name lead to this machine, and read all answers
-        (DNS rebinding). Addresses are safe: no other site has them for a name.
+        Another site could make its own name lead to this machine, and its pages could then read all
+        answers (DNS rebinding). IP addresses are safe: they cannot be another site's name.
         """
         name = None
         with suppress(ValueError):
             name = urlsplit(f"//{host}").hostname
-            # On all addresses, the server may be called by any of them.
+            # A server that listens on all addresses may be called by any of them.
             address = ipaddress.ip_address(name or "")
             if address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified:
                 return
@@ -197,30 +197,31 @@ class Server:
             problem = f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
             raise web.HTTPMisdirectedRequest(text=problem)
 
-    async def _handle(self, answer: _Endpoint, request: web.Request) -> web.Response:
-        """Answers a request that is counted, and has to arrive in time."""
+    async def _handle(self, endpoint: _Endpoint, request: web.Request) -> web.Response:
+        """Reads the body of a request, and answers it, within the limits on time and number."""
         seconds, most = self._options.client_seconds, self._options.max_waiting
         if self._open_requests >= most:
             raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            # A small one can have gigabytes to inflate.
+            # A small body can inflate to gigabytes.
             raise web.HTTPUnsupportedMediaType(text="expected a body that is not compressed")
         self._open_requests += 1
         try:
-            async with asyncio.timeout(seconds):
-                body = await request.read()
-            return await answer(request, body)
-        except TimeoutError as error:
-            raise web.HTTPRequestTimeout(text=f"no whole request in {seconds:g} s") from error
+            try:
+                async with asyncio.timeout(seconds):
+                    body = await request.read()
+            except TimeoutError as error:
+                raise web.HTTPRequestTimeout(text=f"request incomplete in {seconds:g} s") from error
+            return await endpoint(request, body)
         finally:
             self._open_requests -= 1
 
     async def _predict(self, request: web.Request, body: bytes) -> web.Response:
         """Answers a request in TensorFlow Serving's protocol."""
         self._check_key(request)
-        most = self._options.max_batch_size
-        signature, columns, in_rows = read_request(body, self._inputs, most)
-        _count(request, *columns.values())
+        max_rows = self._options.max_batch_size
+        signature, columns, in_rows = read_request(body, self._inputs, max_rows)
+        _note_size(request, *columns.values())
         outputs = await self._queue.answer(signature, columns)
         return web.json_response(body=write_answer(outputs, in_rows))
 
@@ -230,14 +231,14 @@ class Server:
         document = read_document(body, content_type, request.rel_url.raw_query_string)
         self._check_key(request, document.get("api_key"))
         query = Query(document, self._directions, options.max_batch_size, options.max_characters)
-        _count(request, query.texts)
+        _note_size(request, query.texts)
         sources = query.sources()
         outputs = await self._queue.answer(query.direction.name, {"source": sources})
         translations = dict(zip(sources, outputs["translations"], strict=True))
         return web.json_response(query.answer(translations))
 
     def _check_key(self, request: web.Request, given: Any = None) -> None:
-        """Checks a request's key, in its fields or in a header."""
+        """Refuses a request (403) without the server's key in a field, `given`, or a header."""
         key, header = self._options.api_key, request.headers.get("Authorization", "")
         sent = str(given or re.sub("(?i)^bearer +", "", header)).encode(errors="replace")
         if key and not compare_digest(sent, key.encode()):
@@ -254,14 +255,14 @@ async def _always(answer: Any, request: web.Request) -> web.StreamResponse:
     return web.json_response(answer)
 
 
-def _count(request: web.Request, *columns: Sequence[str]) -> None:
-    """Notes the size of a request for the log."""
+def _note_size(request: web.Request, *columns: Sequence[str]) -> None:
+    """Stores the size of a request in it, for the log."""
     characters = sum(len(text) for column in columns for text in column)
     request[_SIZE] = f", {len(columns[0])} texts, {characters} characters"
 
 
 class _Connection(web.RequestHandler):
-    """A connection that neither logs nor repeats malformed bytes, in which a key may be."""
+    """A connection that neither logs nor sends back malformed bytes, which may hold a key."""
 
     def handle_error(self, *args: Any, **named: Any) -> web.StreamResponse:
         """Answers bytes that are not HTTP."""

@@ -3,19 +3,19 @@
 import re
 
 INVISIBLE = "\u00ad\u034f\u061c\u200b\u200e\u200f\u2060\ufeff"
-"""They only say where a line may break or which way it runs, and would spell a word otherwise.
+"""They only control line breaks and the direction of text, and would change a word's subwords.
 
 The joiners U+200C and U+200D are not among them: they change letters and emoji.
 """
 
+# A table for `str.translate`.
 WITHOUT_INVISIBLE = str.maketrans("", "", INVISIBLE)
-"""For `str.translate`."""
 
 _ANY = re.compile(f"[{INVISIBLE}]")
 
 
 def without_invisible(line: str) -> str:
-    """Removes invisible characters."""
+    """Removes the characters of `INVISIBLE`."""
     # Few lines have any, and translating a line takes eight times as long as searching it.
     return line.translate(WITHOUT_INVISIBLE) if _ANY.search(line) else line
 
@@ -28,5 +28,6 @@ def visible(line: str) -> str:
 
 def readable(text: str) -> str:
     """Removes U+FFFD, which stands for bytes of no character, and words of nothing else."""
+    # Empty words stay: they keep repeated spaces.
     words = [word for word in text.split(" ") if not word or word.strip("\ufffd")]
     return " ".join(words).replace("\ufffd", "")

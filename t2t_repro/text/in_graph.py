@@ -41,7 +41,7 @@ class SentencePieceTextOps(tf.Module):
     Args:
         pieces: the name of every id.
         marks: the word marks of the pieces.
-        model: the file of the SentencePiece model; empty where words are split at blanks.
+        model: the content of the SentencePiece file; empty where words are split at blanks.
         out_type: type of the tokenizer's pieces: int32 for ids, or string.
     """
 
@@ -53,10 +53,10 @@ class SentencePieceTextOps(tf.Module):
         self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
         self._size = len(pieces)
         self._marked, self._marks_end = np.array(marks.marked), marks.at_end
-        # Python's loader of a SavedModel takes two models without names for one.
+        # Python's loader of a SavedModel confuses two models without names.
         name = f"subwords_{hashlib.sha256(model).hexdigest()}"
-        split = tensorflow_text.SentencepieceTokenizer
-        self._tokenizer = split(model, out_type, name=name) if model else _WordTokenizer()
+        sentencepiece = tensorflow_text.SentencepieceTokenizer
+        self._tokenizer = sentencepiece(model, out_type, name=name) if model else _WordTokenizer()
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text, stripped as `Translator` strips it.
@@ -65,7 +65,7 @@ class SentencePieceTextOps(tf.Module):
             texts: [batch] strings of any content; bytes that are not UTF-8 count as U+FFFD.
 
         Returns:
-            ids [batch, (length)] int32, without EOS; and [batch] bool, which texts are blank.
+            ids [batch, (length)] int32, without EOS; and [batch] bool, whether each text is blank.
         """
         texts = visible(texts)
         ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, SPACE_MARK, " "))
@@ -74,7 +74,8 @@ class SentencePieceTextOps(tf.Module):
         return ids, (texts == "") | (ids.row_lengths() == 0)
 
     def _without_lone_marks(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Drops the mark of a text that normalization makes empty."""
+        """Drops the mark from rows of ids [batch, (length)] that have nothing else."""
+        # SentencePiece returns it for a text that normalization makes empty.
         mark = self._pieces.tolist().index(SPACE_MARK.encode())
         lengths = ids.row_lengths()
         is_lone = tf.repeat(lengths == 1, lengths) & (ids.flat_values == mark)
@@ -94,7 +95,7 @@ class SentencePieceTextOps(tf.Module):
         return _readable(tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts)
 
     def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of text, [batch, (length)], UNK for those outside the vocabulary."""
+        """Returns the ids of text [batch, (length)]; those outside the vocabulary become UNK."""
         known = tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
         return tf.ragged.boolean_mask(known, is_text(ids))
 
@@ -109,6 +110,7 @@ class SentencePieceTextOps(tf.Module):
             [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
         """
         words = tf.strings.split(tf.strings.regex_replace(stripped(texts), _SPACES, " "), " ")
+        # How many words the model makes of each word of the text.
         counts = self._count_words(self.encode(words.flat_values)[0])
         ends = tf.cumsum(words.with_flat_values(counts).to_tensor(), axis=1)
         as_split = self._number_words(ids)
@@ -117,7 +119,7 @@ class SentencePieceTextOps(tf.Module):
         return tf.where(as_split == NO_WORD, NO_WORD, numbers)
 
     def _number_words(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the number of each id's word, [batch, length], as the model splits words."""
+        """Numbers the words of ids [batch, length] as the model splits them: [batch, length]."""
         begins = tf.gather(self._marked, ids)
         if self._marks_end:
             begins = tf.pad(begins[:, :-1], [[0, 0], [1, 0]], constant_values=True)
@@ -131,11 +133,11 @@ class SentencePieceTextOps(tf.Module):
         padded, since one may be as long as all others together.
         """
         marked = tf.cast(tf.gather(self._marked, ids.flat_values), tf.int32)
-        # The number of marks before every subword, and before the end of all.
+        # The number of marks before each id, and of all marks.
         before = tf.pad(tf.cumsum(marked), [[1, 0]])
         starts, stops = ids.row_splits[:-1], ids.row_splits[1:]
         if self._marks_end:
-            # The row begins a word, and each mark another one, but for a mark at the row's end.
+            # A word begins with the row and after each mark, but not after a mark at the row's end.
             counts = 1 + tf.gather(before, tf.maximum(stops - 1, 0)) - tf.gather(before, starts)
         else:
             # Each mark begins a word. Subwords before the first mark belong to the first word.
@@ -154,7 +156,7 @@ class MarianTextOps(SentencePieceTextOps):
         file = subwords.content
         super().__init__(file.pieces, subwords.word_marks, file.model, tf.string)
         self._languages, self._kind = tuple(file.languages), file.kind
-        self._code, self._first = subwords.code_pattern, subwords.first_id
+        self._code_pattern, self._first_id = subwords.code_pattern, subwords.first_id
         self._spaced = subwords.spaced
         ids = range(UNK_ID + 1, self._size)
         self._vocab_lookup_table = _lookup_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
@@ -164,24 +166,27 @@ class MarianTextOps(SentencePieceTextOps):
         texts = visible(texts)
         if self._languages:
             first, second, rest = (
-                tf.strings.regex_replace(texts, self._code, rf"\{group}") for group in (1, 2, 3)
+                tf.strings.regex_replace(texts, self._code_pattern, rf"\{n}") for n in (1, 2, 3)
             )
             has_one, has_both = first != "", second != ""
+            # One code alone is the target's.
             source = tf.where(has_both, first, self._languages[0])
             target = tf.where(has_both, second, tf.where(has_one, first, self._languages[1]))
             everywhere = tf.ones_like(has_both)
             ids = _with_first(self._look_up(source), everywhere, self._ids_of(rest))
             ids = _with_first(self._look_up(target), everywhere, ids)
-        elif self._code is None:
+        elif self._code_pattern is None:
             ids = self._ids_of(texts)
         else:
-            code_alone = f"({self._code})?(?s:.*)"
-            codes = tf.strings.regex_replace(texts, code_alone, r"\1", replace_global=False)
-            rest = tf.strings.regex_replace(texts, self._code, "", replace_global=False)
+            # Of a whole text, the replacement \1 leaves the code, or nothing.
+            text_pattern = f"({self._code_pattern})?(?s:.*)"
+            codes = tf.strings.regex_replace(texts, text_pattern, r"\1", replace_global=False)
+            rest = tf.strings.regex_replace(texts, self._code_pattern, "", replace_global=False)
             ids = _with_first(self._look_up(codes), codes != "", self._ids_of(rest))
         return ids, (texts == "") | (ids.row_lengths() == 0)
 
     def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids [batch, (length)] of texts [batch] without language codes."""
         pieces = self._tokenizer.tokenize(texts)
         return pieces.with_flat_values(self._look_up(pieces.flat_values))
 
@@ -193,7 +198,7 @@ class MarianTextOps(SentencePieceTextOps):
 
         PAD, ids outside the vocabulary, Hugging Face's UNK, and codes of languages are skipped.
         """
-        is_known = is_text(ids) & (ids >= self._first) & (ids < self._size)
+        is_known = is_text(ids) & (ids >= self._first_id) & (ids < self._size)
         kept = tf.ragged.boolean_mask(ids, is_known)
         pieces = kept.with_flat_values(tf.gather(tf.constant(self._pieces), kept.flat_values))
         if self._languages:
@@ -207,6 +212,7 @@ class MarianTextOps(SentencePieceTextOps):
             texts = tf.strings.regex_replace(texts, "^ +", "")
         texts = _readable(texts)
         for spaced in self._spaced:
+            # The other characters of `spaced` stand for themselves.
             pattern = spaced.replace(".", r"\.").replace("?", r"\?")
             texts = tf.strings.regex_replace(texts, pattern, spaced.strip())
         return texts
@@ -225,12 +231,12 @@ class T2TTextOps(tf.Module):
         super().__init__()
         self._pieces = np.array([piece.encode() for piece in subwords.pieces()], dtype=object)
         ids = subwords.ids
-        # A token that cannot be made of subwords is spelled with the second alphabet, of the
+        # A token that cannot be made of subwords is escaped again with the second alphabet: the
         # characters that are subwords themselves.
         alphabets = (subwords.characters, {piece for piece in ids if len(piece) == 1})
         self._alphabets = [np.array(sorted(map(ord, alphabet)), np.int32) for alphabet in alphabets]
         table = _lookup_table([piece.encode() for piece in ids], ids.values(), _UNKNOWN)
-        # WordPiece takes the longest match from left to right, too.
+        # WordPiece takes the longest match from left to right, as T2T does.
         self._tokenizer = tensorflow_text.WordpieceTokenizer(
             table,
             suffix_indicator="",
@@ -251,13 +257,13 @@ class T2TTextOps(tf.Module):
         return ids, texts == ""
 
     def _words(self, codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Splits texts into tokens and escapes these.
+        """Splits texts into escaped tokens (steps 1 and 2 of `text.t2t`).
 
         Args:
             codes: [batch, (length)] int32 code points.
 
         Returns:
-            [tokens] strings, and [tokens] int64, the number of each token's text.
+            the tokens [tokens], strings, and the row of each in the batch [tokens], int64.
         """
         characters, rows = codes.flat_values, _row_ids(codes)
         count, word = tf.size(characters), is_word(characters)
@@ -271,32 +277,43 @@ class T2TTextOps(tf.Module):
 
         first = tf.where(begins)[:, 0]
         token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
-        words = self._spelled(characters, ends, token, self._alphabets[0])
-        if len(self._alphabets[0]) > len(self._alphabets[1]):
-            safe = self._spelled(characters, ends, token, self._alphabets[1])
+        all_characters, single_subwords = self._alphabets
+        words = self._escaped(characters, ends, token, all_characters)
+        if len(all_characters) > len(single_subwords):
+            safe = self._escaped(characters, ends, token, single_subwords)
             words = tf.where(self._fails(words), safe, words)
         is_kept = ~tf.gather(is_implied_space, first)
         return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, first), is_kept)
 
     def _fails(self, words: tf.Tensor) -> tf.Tensor:
-        """Returns which [tokens] escaped words cannot be made of subwords."""
+        """Returns whether each escaped token [tokens] cannot be made of subwords: [tokens]."""
         ids = self._tokenizer.tokenize(words)
         is_unknown = tf.cast(ids.flat_values == _UNKNOWN, tf.int32)
         return tf.math.unsorted_segment_max(is_unknown, _row_ids(ids), tf.size(words)) > 0
 
-    def _spelled(
+    def _escaped(
         self, characters: tf.Tensor, ends: tf.Tensor, token: tf.Tensor, alphabet: NDArray[np.int32]
     ) -> tf.Tensor:
-        """Escapes [characters] and joins those of each [characters] token number: [tokens]."""
-        place = tf.searchsorted(alphabet, characters)
-        is_known = tf.gather(tf.pad(alphabet, [[0, 1]]), place) == characters
+        """Escapes tokens and marks their ends.
+
+        Args:
+            characters: [characters] code points of all tokens.
+            ends: [characters] bool, whether a token ends with this character.
+            token: [characters] int32, the number of each character's token.
+            alphabet: ascending code points that are not escaped.
+
+        Returns:
+            [tokens] strings.
+        """
+        position = tf.searchsorted(alphabet, characters)
+        is_plain = tf.gather(tf.pad(alphabet, [[0, 1]]), position) == characters
         by_number = tf.strings.join(["\\", tf.strings.as_string(characters), ";"])
         as_they_are = tf.strings.unicode_encode(characters[:, None], "UTF-8")
-        spelled = tf.where(is_known, as_they_are, by_number)
-        spelled = tf.where(characters == _BACKSLASH, "\\\\", spelled)
-        spelled = tf.where(characters == _UNDERSCORE, "\\u", spelled)
-        spelled = tf.where(ends, spelled + "_", spelled)
-        return tf.strings.unsorted_segment_join(spelled, token, tf.math.count_nonzero(ends))
+        escaped = tf.where(is_plain, as_they_are, by_number)
+        escaped = tf.where(characters == _BACKSLASH, "\\\\", escaped)
+        escaped = tf.where(characters == _UNDERSCORE, "\\u", escaped)
+        escaped = tf.where(ends, escaped + "_", escaped)
+        return tf.strings.unsorted_segment_join(escaped, token, tf.math.count_nonzero(ends))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the text of every sentence (see `SentencePieceTextOps.decode`).
@@ -311,6 +328,7 @@ class T2TTextOps(tf.Module):
         rows = tf.boolean_mask(_row_ids(words), is_token)
         texts = _unescaped(tf.boolean_mask(words.flat_values, is_token))
         word = is_word(tf.strings.unicode_decode(texts, "UTF-8")[:, :1].flat_values)
+        # Two adjacent tokens of letters or numbers imply a space.
         is_apart = tf.pad((rows[1:] == rows[:-1]) & word[1:] & word[:-1], [[1, 0]])
         texts = tf.where(is_apart[: tf.size(texts)], " " + texts, texts)
         return tf.strings.unsorted_segment_join(texts, rows, words.nrows())
@@ -324,7 +342,7 @@ class T2TTextOps(tf.Module):
 TextOps = SentencePieceTextOps | T2TTextOps
 """Encodes and decodes batches of texts within a graph; see `SentencePieceModel.in_graph`.
 
-Only SentencePiece's and Marian's number words.
+T2T's have no `word_numbers`.
 """
 
 
@@ -342,7 +360,7 @@ class _WordTokenizer:
 def _lookup_table(
     keys: Iterable[bytes], ids: Iterable[int], default: int
 ) -> tf.lookup.StaticHashTable:
-    """Makes a table from keys to ids."""
+    """Returns a table from keys to ids, and to `default` for other keys."""
     pairs = tf.lookup.KeyValueTensorInitializer([*keys], tf.constant([*ids], tf.int64))
     return tf.lookup.StaticHashTable(pairs, default)
 
@@ -353,16 +371,20 @@ def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor)
     Unlike `tf.concat`, this does not transpose integers, about which oneDNN logs warnings.
 
     Args:
-        first: [batch] int32.
-        has_first: [batch] bool, which rows get theirs.
-        others: [batch, (length)] int32.
+        first: [batch] int32, the ids.
+        has_first: [batch] bool, whether a row gets its id.
+        others: [batch, (length)] int32, the rows.
+
+    Returns:
+        [batch, (length)] int32.
     """
     shifts = tf.cumsum(tf.cast(has_first, tf.int64))
     splits = others.row_splits + tf.pad(shifts, [[1, 0]])
     starts = tf.boolean_mask(splits[:-1], has_first)
-    places = tf.range(splits[-1])
-    before = tf.searchsorted(starts, places, side="right", out_type=tf.int64)
-    values = tf.gather(tf.pad(others.flat_values, [[1, 0]]), places - before + 1)
+    positions = tf.range(splits[-1])
+    # The number of new ids up to each position. The padding is for a new id at position 0.
+    new_before = tf.searchsorted(starts, positions, side="right", out_type=tf.int64)
+    values = tf.gather(tf.pad(others.flat_values, [[1, 0]]), positions - new_before + 1)
     values = tf.tensor_scatter_nd_update(values, starts[:, None], tf.boolean_mask(first, has_first))
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
@@ -375,16 +397,17 @@ def stripped(texts: tf.Tensor) -> tf.Tensor:
 
 def visible(texts: tf.Tensor) -> tf.Tensor:
     """Removes `INVISIBLE` characters, and white space at the ends, from texts [batch]."""
+    # The first `stripped` makes valid UTF-8; the second removes spaces beside invisible characters.
     return stripped(tf.strings.regex_replace(stripped(texts), f"[{INVISIBLE}]", ""))
 
 
 def _readable(texts: tf.Tensor) -> tf.Tensor:
-    """Removes U+FFFD from texts [batch], and words of nothing else."""
+    """Removes U+FFFD from texts [batch], and words of nothing else with one space."""
     return tf.strings.regex_replace(texts, "^(\ufffd+ )+|( \ufffd+)+( |$)|\ufffd", r"\3")
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:
-    """Returns which ids [batch, length] precede the first EOS and are not PAD: [batch, length]."""
+    """Returns whether ids [batch, length] are before the first EOS and not PAD: [batch, length]."""
     ends = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1)
     return (ends == 0) & (ids != PAD_ID)
 
@@ -400,13 +423,14 @@ def _row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
 
 
 def is_word(characters: tf.Tensor) -> tf.Tensor:
-    """Returns which code points are letters or numbers, as str.isalnum does and T2T with it."""
+    """Returns, elementwise, whether code points are letters or numbers (str.isalnum, as in T2T)."""
+    # An odd number of bounds up to a character: a run has begun and not ended.
     return tf.searchsorted(_word_bounds(), characters, side="right") % 2 == 1
 
 
 @functools.cache
 def _word_bounds() -> NDArray[np.int32]:
-    """Returns the bounds of runs of letters and numbers, ascending."""
+    """Returns where runs of letters and numbers begin and end among all code points, ascending."""
     flags = [chr(code).isalnum() for code in range(sys.maxunicode + 1)]
     return np.flatnonzero(np.diff([False, *flags, False])).astype(np.int32)
 

@@ -59,12 +59,12 @@ FILE_START = b'{"marian":'
 Kind = Literal["hugging_face", "pieces", "sentencepiece", "words"]
 """A kind of text."""
 
-# Python's `re` and RE2, in the graph, find the same.
+# These have the same matches in Python's `re` and in RE2, which the graph uses.
 _LANGUAGE_CODE = "(?s)^>>.*?<<"
 _CODE = re.compile(_LANGUAGE_CODE)
 _TWO_CODES = "(?s)^(>>[^<> ]*<<)? *(>>[^<> ]*<<)? *(.*)$"
 
-# In this order.
+# Decoding removes the spaces of these texts, in this order.
 _SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
@@ -132,7 +132,7 @@ class MarianSubwords(MarkedSubwords):
         ids: the id of every piece of text.
         code_pattern: regular expression of the language code at the beginning of a text, or, where
             a source names both languages, of two codes and the rest; None without codes.
-        first_id: the first one that decoding writes.
+        first_id: the lowest id that decoding writes.
         spaced: texts whose spaces decoding removes, one after the other.
     """
 
@@ -142,7 +142,7 @@ class MarianSubwords(MarkedSubwords):
         model, kind = self.content.model, self.content.kind
         self._model = SentencePieceProcessor(model_proto=model) if model else _WordSplitter()
         self._pieces = self.content.pieces
-        self.ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK_ID}
+        self.ids = {piece: token for token, piece in enumerate(self._pieces) if token > UNK_ID}
         has_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
         one_code = _LANGUAGE_CODE if has_codes or kind == "hugging_face" else None
         self.code_pattern = _TWO_CODES if self.content.languages else one_code
@@ -168,12 +168,14 @@ class MarianSubwords(MarkedSubwords):
         ]
 
     def _split_codes(self, text: str) -> tuple[list[str], str]:
-        """Returns the codes of a text, in the order of their ids, and the rest."""
+        """Returns the language codes of a text, in the order of its ids, and the rest."""
         if not self.content.languages:
             codes = re.findall(self.code_pattern, text) if self.code_pattern else []
             return codes, text[sum(map(len, codes)) :]
+        # The pattern matches any text once, with "" for a missing code.
         ((first, second, rest),) = re.findall(_TWO_CODES, text)
         source, target = self.content.languages
+        # One code alone is the target's.
         return [second or first or target, first if second else source], rest
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -197,8 +199,8 @@ class MarianSubwords(MarkedSubwords):
                 (embeddings may have more rows), Hugging Face's UNK, and bytes of no character are
                 skipped.
         """
-        known = [token for token in text_ids(ids) if self.first_id <= token < self.size]
-        pieces = [self.content.pieces[token] for token in known]
+        valid = [token for token in text_ids(ids) if self.first_id <= token < self.size]
+        pieces = [self.content.pieces[token] for token in valid]
         if self.content.languages:
             pieces = [piece for piece in pieces if not _CODE.fullmatch(piece)]
         text: str = self._model.decode_pieces(pieces)
@@ -220,11 +222,10 @@ class MarianSubwords(MarkedSubwords):
         """
         codes = [piece for piece in self.ids if _CODE.fullmatch(piece)]
         if missing := [symbol for symbol in symbols if symbol not in codes]:
-            raise UserError(
-                f"{self.model_path} has no language code {missing[0]}, and none can be added; "
-                f"expected one of {', '.join(codes) or 'none'}: leave out the tags, or learn "
-                "subwords from the data with SubwordTraining."
-            )
+            problem = f"{self.model_path} has no language code {missing[0]}, and none can be added"
+            expected = f"one of {', '.join(codes)}" if codes else "no tags"
+            advice = "leave out the tags, or learn subwords from the data with SubwordTraining"
+            raise UserError(f"{problem}; expected {expected}: {advice}.")
         return self.model_path.read_bytes()
 
     def in_graph(self) -> "TextOps":
@@ -234,12 +235,12 @@ class MarianSubwords(MarkedSubwords):
         return MarianTextOps(self)
 
     def sentencepiece(self) -> bytes:
-        """Returns the SentencePiece model of this side; a vocabulary of words has none.
+        """Returns the SentencePiece model of this side.
 
         Raises:
             UserError: the side has a vocabulary of words instead.
         """
         if not self.content.model:
-            problem = f"{self.model_path} has words, and no SentencePiece model, as expected"
+            problem = f"{self.model_path} has a vocabulary of words, expected a SentencePiece model"
             raise UserError(f"{problem}: give --format=saved_model.")
         return self.content.model

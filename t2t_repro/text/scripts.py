@@ -7,26 +7,27 @@ from functools import cache
 
 HAN, KANA = "CJK", "KANA"
 
+# The scripts without blanks, by the first words of the Unicode names of their letters.
 _UNSPACED = (HAN, KANA, "BOPOMOFO", "YI", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI")
-"""First words of the Unicode names of their letters."""
 
+# The letters of an alphabet that one letter of a script is worth; 1 for other scripts.
 _LETTERS = {HAN: 3, KANA: 2, "HANGUL": 2, "YI": 2, "ETHIOPIC": 2}
-"""The letters of an alphabet that one letter of a script is worth; 1 for other scripts."""
 
-# The least kana per Han of Japanese; a Chinese text may quote some.
+# Japanese has more kana than this for each Han; a Chinese text may quote some.
 _JAPANESE = 0.1
 
 
 def unspaced_script(texts: Iterable[str]) -> str | None:
-    """Returns the main script of texts if it has no blanks.
+    """Returns the main script of texts if it has no blanks between words, else None.
 
-    None for other scripts. Japanese is `KANA`, though it has Han too.
+    Japanese is `KANA`, though it has Han too.
     """
     letters: Counter[str] = Counter()
     for character, count in Counter(filter(str.isalpha, "".join(texts))).items():
         script = _script(character)
         letters[script] += count * _LETTERS.get(script, 1)
     unspaced = Counter({script: letters[script] for script in _UNSPACED})
+    # No more than half of all letters.
     if 2 * unspaced.total() <= letters.total():
         return None
     if letters[KANA] > _JAPANESE * letters[HAN]:
@@ -40,7 +41,7 @@ def bleu_tokenizer(references: Iterable[str]) -> str:
     `ja-mecab` needs further packages, and `zh` does not split kana: Japanese has char.
     """
     script = unspaced_script(references)
-    return "13a" if script is None else "zh" if script == HAN else "char"
+    return {None: "13a", HAN: "zh"}.get(script, "char")
 
 
 def length_in_letters(text: str) -> int:
@@ -50,6 +51,6 @@ def length_in_letters(text: str) -> int:
 
 @cache
 def _script(character: str) -> str:
-    """Returns the first word of a character's name, such as LATIN; of kana, `KANA`."""
+    """Returns the first word of a letter's Unicode name, such as LATIN; for kana, `KANA`."""
     name = unicodedata.name(character, "").removeprefix("HALFWIDTH ").removeprefix("NEW ")
     return KANA if name.startswith(("HIRAGANA", "KATAKANA")) else name.partition(" ")[0]

@@ -38,10 +38,10 @@ _LONGEST_WORD = 64
 
 
 class WordMarks(NamedTuple):
-    """The ids that carry the mark of a word boundary.
+    """The ids whose pieces have the mark of a word boundary.
 
     Attributes:
-        marked: for every id, whether it carries the mark.
+        marked: for every id, whether its piece has the mark.
         at_end: whether the mark ends a word; otherwise it starts one.
     """
 
@@ -50,13 +50,14 @@ class WordMarks(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[str], at_end: bool) -> "WordMarks":
-        """Finds the mark at the end, or at the start, of each piece; pieces are sorted by id."""
+        """Finds the mark at the end, or at the start, of each piece, by id."""
         is_marked = str.endswith if at_end else str.startswith
         return cls([is_marked(piece, SPACE_MARK) for piece in pieces], at_end)
 
     def begins(self, tokens: Sequence[int]) -> list[bool]:
         """Returns for every id of a sentence whether a word begins there."""
         marked = [self.marked[token] for token in tokens]
+        # With marks at the end, a word begins at the first id and after each mark.
         return [True, *marked][: len(marked)] if self.at_end else marked
 
     def numbers(self, ids: Sequence[int]) -> list[int]:
@@ -73,7 +74,7 @@ class WordMarks(NamedTuple):
 
 
 class NamedIds:
-    """Ids of subwords, of which each has a name."""
+    """A vocabulary: ids of subwords, each with a name."""
 
     _pieces: list[str]
 
@@ -88,12 +89,10 @@ class NamedIds:
 
 
 class MarkedSubwords(NamedIds, ABC):
-    """Subwords of which some mark a word boundary.
-
-    SentencePiece's are such subwords.
+    """Subwords of which some mark a word boundary, as SentencePiece's do.
 
     Attributes:
-        word_marks: which do.
+        word_marks: the ids that have the mark.
     """
 
     word_marks: WordMarks
@@ -132,13 +131,14 @@ class MarkedSubwords(NamedIds, ABC):
             for each id the number of its word in `line.split()`, from 0; `NO_WORD` from the first
             EOS on.
         """
-        numbers = self.word_marks.numbers
-        counts = [max(numbers(word), default=NO_WORD) + 1 for word in self.encode(line.split())]
+        number_words = self.word_marks.numbers
+        # The number of the model's words in each word of the line; EOS has NO_WORD, which is -1.
+        counts = [max(number_words(word)) + 1 for word in self.encode(line.split())]
         ends = list(accumulate(counts))
         last = len(ends) - 1
         return [
             NO_WORD if number == NO_WORD else min(bisect_right(ends, number), last)
-            for number in numbers(ids)
+            for number in number_words(ids)
         ]
 
 
@@ -177,10 +177,11 @@ class SentencePieceModel(MarkedSubwords):
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             reason = f"{reason_of(error)}; expected the file that datagen writes: run it again"
             raise UserError(f"{self.model_path} is not a SentencePiece model: {reason}.") from error
-        special = model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()
-        if special != (PAD_ID, EOS_ID, UNK_ID, -1):
-            fix = f"expected {PAD_ID, EOS_ID, UNK_ID, -1}: train the model with datagen"
-            raise UserError(f"{self.model_path} has PAD, EOS, UNK and BOS at {special}, {fix}.")
+        special_ids = model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()
+        expected = PAD_ID, EOS_ID, UNK_ID, -1
+        if special_ids != expected:
+            problem = f"{self.model_path} has PAD, EOS, UNK and BOS at {special_ids}"
+            raise UserError(f"{problem}, expected {expected}: train the model with datagen.")
         self._word_ids = WordIds(self._ids_of_word)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -220,8 +221,8 @@ class SentencePieceModel(MarkedSubwords):
         Returns:
             the text, with UNK as " ⁇ " and without bytes that are not UTF-8.
         """
-        known = [token if 0 <= token < self.size else UNK_ID for token in text_ids(ids)]
-        text: str = self._model.decode(known)
+        valid = [token if 0 <= token < self.size else UNK_ID for token in text_ids(ids)]
+        text: str = self._model.decode(valid)
         # SentencePiece removes the space of the first word's mark, but not that of the last one's.
         return readable(text.removesuffix(" ") if self.word_marks.at_end else text)
 
@@ -229,19 +230,19 @@ class SentencePieceModel(MarkedSubwords):
         """Returns the model's file with these symbols added, such as tags.
 
         Ids do not change; new symbols come last. One that is already a subword keeps its id, and
-        from then on is kept whole.
+        from then on is one subword everywhere. Without changes, the bytes are those of the file.
         """
         proto = ModelProto.FromString(self.model_path.read_bytes())
         pieces = {piece.piece: piece for piece in proto.pieces}
         kind = ModelProto.SentencePiece.USER_DEFINED
-        missing = [new for new in symbols if new not in pieces or pieces[new].type != kind]
-        for symbol in missing:
+        added = [text for text in symbols if text not in pieces or pieces[text].type != kind]
+        for symbol in added:
             piece = pieces[symbol] if symbol in pieces else proto.pieces.add(piece=symbol)
             piece.type = kind
             proto.trainer_spec.user_defined_symbols.append(symbol)
         proto.trainer_spec.vocab_size = len(proto.pieces)
         content: bytes = proto.SerializeToString()
-        return content if missing else self.model_path.read_bytes()
+        return content if added else self.model_path.read_bytes()
 
     def in_graph(self) -> "TextOps":
         """Returns the same encoding and decoding as TensorFlow operations."""
@@ -250,7 +251,7 @@ class SentencePieceModel(MarkedSubwords):
         return SentencePieceTextOps(self.pieces(), self.word_marks, self.sentencepiece())
 
     def sentencepiece(self) -> bytes:
-        """Returns the content of the file."""
+        """Returns the content of the SentencePiece file."""
         return self.model_path.read_bytes()
 
 
@@ -271,10 +272,10 @@ class WordIds(dict[str, bytes]):
         return [np.frombuffer(self._of_line(words), np.int32).tolist() for words in lines]
 
     def block(self, lines: Iterable[Iterable[str]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the ids of all lines, one line after the other, and their number in each."""
+        """Returns the ids of all lines [ids], EOS last in each, and the lines' lengths [lines]."""
         encoded = [self._of_line(words) for words in lines]
-        lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
-        return np.frombuffer(b"".join(encoded), np.int32), lengths // np.int32().nbytes
+        sizes = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
+        return np.frombuffer(b"".join(encoded), np.int32), sizes // np.int32().nbytes
 
     def _of_line(self, words: Iterable[str]) -> bytes:
         return b"".join(map(self.__getitem__, words)) + _EOS
@@ -289,7 +290,7 @@ class WordIds(dict[str, bytes]):
 
 
 def as_utf8(line: str) -> bytes:
-    """Returns a line or word for SentencePiece: without its space mark, or lone surrogates."""
+    """Encodes a text; space marks become spaces, lone surrogates "?", invisible characters go."""
     text = without_invisible(line).replace(SPACE_MARK, " ")
     return text.encode("utf-8", errors="replace")
 

@@ -58,18 +58,20 @@ class SubwordPair(NamedTuple):
 
     @property
     def languages(self) -> Sequence[str]:
-        """Default codes of source and target, if a source begins with its target's code."""
+        """Default codes of source and target; none if no source begins with its target's code."""
         return self.source.content.languages if isinstance(self.source, MarianSubwords) else ()
 
     def encode_blocks(self, *sides: Sequence[str]) -> Sequence[FlatIds]:
-        """Encodes lines of source and target; the target's code is put in front of the target."""
+        """Encodes the lines of both sides; a target's code moves from its source to the target."""
         blocks = [model.encode_block(lines) for model, lines in zip(self, sides, strict=True)]
         if not self.languages:
             return blocks
-        (ids, lengths), (others, counts) = blocks
-        first, before = (np.cumsum(number) - number for _, number in blocks)
-        moved = np.insert(others, before, ids[first])
-        return (np.delete(ids, first), lengths - 1), (moved, counts + 1)
+        (source, source_lengths), (target, target_lengths) = blocks
+        source_starts, target_starts = (np.cumsum(lengths) - lengths for _, lengths in blocks)
+        # The first id of each source is its target's code.
+        with_codes = np.insert(target, target_starts, source[source_starts])
+        without_codes = np.delete(source, source_starts)
+        return (without_codes, source_lengths - 1), (with_codes, target_lengths + 1)
 
     def files(self) -> dict[str, Path]:
         """Returns the models' files, by their names in a directory."""
@@ -78,7 +80,7 @@ class SubwordPair(NamedTuple):
         return {SOURCE_SUBWORDS: self.source.model_path, TARGET_SUBWORDS: self.target.model_path}
 
     def contents(self) -> dict[str, bytes]:
-        """Returns the content of each of these files."""
+        """Returns the content of each of the models' files, by name."""
         return {name: path.read_bytes() for name, path in self.files().items()}
 
     def checksum(self) -> str:
@@ -87,7 +89,7 @@ class SubwordPair(NamedTuple):
 
 
 def shared(subwords: SubwordModel) -> SubwordPair:
-    """Returns the pair of source and target that share a vocabulary."""
+    """Returns a pair in which source and target share a model."""
     return SubwordPair(subwords, subwords)
 
 
@@ -98,14 +100,13 @@ def open_pair(directory: Path) -> SubwordPair:
         UserError: a file is missing or cannot be used.
     """
     check_subword_files(directory)
-    opened = [open_subwords(path) for path in subword_files(directory)]
-    return SubwordPair(opened[0], opened[-1])
+    # One shared model, or those of source and target.
+    models = [open_subwords(path) for path in subword_files(directory)]
+    return SubwordPair(models[0], models[-1])
 
 
 def open_subwords(path: Path) -> SubwordModel:
-    """Opens a subword model of any kind.
-
-    The beginning of the file says which kind it is.
+    """Opens a subword model; the first bytes of the file determine its kind.
 
     Raises:
         UserError: the file is missing, or cannot be used.
@@ -113,6 +114,7 @@ def open_subwords(path: Path) -> SubwordModel:
     start = read_start(path, 16)
     if start.startswith(FILE_START):
         return MarianSubwords(path)
+    # T2T's subwords may be in quotation marks.
     is_t2t = start.lstrip(b"'\"").startswith(RESERVED[0].encode())
     return T2TSubwords(path) if is_t2t else SentencePieceModel(path)
 
@@ -141,7 +143,7 @@ def check_subword_files(directory: Path) -> None:
     if names not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
         problem = f"{directory} has {' and '.join(names) or 'no subword model'}"
         expected = f"{SHARED_SUBWORDS}, or {SOURCE_SUBWORDS} and {TARGET_SUBWORDS}"
-        raise UserError(f"{problem}, expected {expected}: give a training run's, or copy it again.")
+        raise UserError(f"{problem}, expected {expected}: give another one, or copy it again.")
 
 
 def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int64]:
@@ -156,7 +158,8 @@ def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int
     Returns:
         for every id of `wanted` the id of the same piece in `existing`, or -1: [ids].
     """
-    ids = {piece: number for number, piece in enumerate(existing.pieces()) if piece}
-    matches = np.array([ids.get(piece, -1) for piece in wanted.pieces()], dtype=np.int64)
+    # An id without a subword has an empty name.
+    existing_ids = {piece: number for number, piece in enumerate(existing.pieces()) if piece}
+    matches = np.array([existing_ids.get(piece, -1) for piece in wanted.pieces()], dtype=np.int64)
     matches[[PAD_ID, EOS_ID]] = PAD_ID, EOS_ID
     return matches

@@ -53,7 +53,7 @@ class T2TSubwords(NamedIds):
     Attributes:
         ids: the id of every subword, as written in the file.
         longest: characters of the longest subword.
-        characters: all characters of subwords; others are spelled by their code points.
+        characters: all characters of subwords; others are written as their code points.
 
     Raises:
         UserError: the file is missing, or is not a vocabulary of this kind.
@@ -93,12 +93,12 @@ class T2TSubwords(NamedIds):
         return self._token_ids.block(tokens_of(visible(line.strip())) for line in lines)
 
     def _encode_token(self, token: str) -> list[int]:
-        """Returns the ids of a token."""
+        """Returns the ids of one token."""
         try:
             return self._segment(_escape(token, self.characters))
         except LookupError:
-            # T2T fails here. Vocabularies of its early versions have characters within subwords
-            # only; a token that needs one of these alone has it spelled by its code point.
+            # T2T fails here. Vocabularies of its early versions have some characters only within
+            # longer subwords. Where such a character is needed alone, its code point is written.
             return self._segment(_escape(token, self.ids.keys()))
 
     def _segment(self, escaped: str) -> list[int]:
@@ -128,8 +128,8 @@ class T2TSubwords(NamedIds):
         Returns:
             the text, with U+3013 for a number that is not a character.
         """
-        kept = [self._pieces[token] for token in text_ids(ids) if 0 <= token < self.size]
-        return text_of([_unescape(token) for token in "".join(kept).split("_") if token])
+        subwords = [self._pieces[token] for token in text_ids(ids) if 0 <= token < self.size]
+        return text_of([_unescape(token) for token in "".join(subwords).split("_") if token])
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader.
@@ -144,6 +144,7 @@ class T2TSubwords(NamedIds):
             subwords. A subword that only ends a token is shown as an underscore.
         """
         subwords = [self._pieces[token] for token in ids]
+        # A token begins after each end of another one; the last entry is for no subword.
         begins = [True, *(subword.endswith("_") for subword in subwords)]
         return [
             ("" if begin else CONTINUES) + (_unescape(subword.removesuffix("_")) or "_")
@@ -162,10 +163,10 @@ class T2TSubwords(NamedIds):
         Returns:
             for each id the number of its word, from 0; `NO_WORD` from the first EOS on.
         """
-        kept = text_ids(ids)
-        texts = [self.decode(kept[: end + 1]) for end in range(len(kept))]
-        numbers = [max(len(text.split()) - 1, 0) for text in texts]
-        return numbers + [NO_WORD] * (len(ids) - len(kept))
+        before_end = text_ids(ids)
+        prefixes = [self.decode(before_end[:stop]) for stop in range(1, len(before_end) + 1)]
+        numbers = [max(len(prefix.split()) - 1, 0) for prefix in prefixes]
+        return numbers + [NO_WORD] * (len(ids) - len(before_end))
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
         """Returns the file's content, if there are no symbols.
@@ -174,11 +175,9 @@ class T2TSubwords(NamedIds):
             UserError: there are symbols, which cannot be added to such a vocabulary.
         """
         if symbols:
-            raise UserError(
-                f"{self.model_path} is a vocabulary of Tensor2Tensor, to which symbols such "
-                f"as {symbols[0]} cannot be added: leave out the tags, or learn subwords of "
-                "the data's own with SubwordTraining."
-            )
+            problem = f"{self.model_path} is a vocabulary of Tensor2Tensor"
+            advice = "leave out the tags, or learn subwords from the data with SubwordTraining"
+            raise UserError(f"{problem}; symbols such as {symbols[0]} cannot be added: {advice}.")
         return self.model_path.read_bytes()
 
     def in_graph(self) -> "TextOps":
@@ -188,24 +187,22 @@ class T2TSubwords(NamedIds):
         return T2TTextOps(self)
 
     def sentencepiece(self) -> bytes:
-        """Raises a UserError: there is no SentencePiece model."""
-        raise UserError(
-            f"{self.model_path} is a vocabulary of Tensor2Tensor, expected SentencePiece's: export "
-            "with --format=saved_model and without the signature alignment, or train a model on "
-            "data that datagen prepared."
-        )
+        """Raises a UserError, since there is no SentencePiece model."""
+        problem = f"{self.model_path} is a vocabulary of Tensor2Tensor, expected SentencePiece's"
+        advice = "export with --format=saved_model and without the signature alignment"
+        raise UserError(f"{problem}: {advice}, or train a model on data that datagen prepared.")
 
 
 def tokens_of(line: str) -> list[str]:
-    """Splits a line into tokens, T2T's first step."""
+    """Splits a line into tokens (the module's step 1)."""
     tokens: list[str] = _TOKEN.findall(line)
-    inner = [token for token in tokens[1:-1] if token != " "]
-    return [*tokens[:1], *inner, *tokens[1:][-1:]]
+    ends = 0, len(tokens) - 1
+    return [token for index, token in enumerate(tokens) if token != " " or index in ends]
 
 
 def text_of(tokens: Sequence[str]) -> str:
-    """Joins tokens, the inverse of `tokens_of`."""
-    pieces = [*tokens[:1]]
+    """Joins tokens; the inverse of `tokens_of`."""
+    pieces = list(tokens[:1])
     for before, token in pairwise(tokens):
         are_words = before[0].isalnum() and token[0].isalnum()
         pieces.append(f" {token}" if are_words else token)
@@ -215,8 +212,8 @@ def text_of(tokens: Sequence[str]) -> str:
 def _escape(token: str, characters: Collection[str]) -> str:
     """Escapes a token and marks its end (the module's step 2)."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
-    spelled = [c if c in characters else f"\\{ord(c)};" for c in token]
-    return "".join(spelled) + "_"
+    escaped = [c if c in characters else f"\\{ord(c)};" for c in token]
+    return "".join(escaped) + "_"
 
 
 def _unescape(token: str) -> str:
@@ -224,7 +221,7 @@ def _unescape(token: str) -> str:
 
 
 def _character(escape: re.Match[str]) -> str:
-    """Returns the character of an escape."""
+    """Returns the character of an escape, `_UNDEFINED` for a number that is not one."""
     if escape[1] is None:
         return "_" if escape[0] == "\\u" else "\\"
     try:
@@ -247,5 +244,5 @@ def _read(path: Path) -> list[str]:
     except (OSError, ValueError) as error:
         problem = f"{path} cannot be read as a vocabulary: {reason_of(error)}"
         raise UserError(f"{problem}; expected a file that t2t-datagen wrote.") from error
-    # A subword may stand in quotation marks.
+    # A subword may be in quotation marks. As in T2T, a mark alone is an empty subword.
     return [re.sub(r"^(['\"])(?:(.*)\1)?$", r"\2", line.rstrip()) for line in lines]

@@ -9,7 +9,9 @@ from absl import logging
 from t2t_repro.text.characters import visible
 from t2t_repro.vocabulary import UNK_ID
 
+# <0x41> is a byte.
 _TAG = re.compile(r">>[^<>\s]+<<|<(?!0x)[^<>\s]+>")
+# The code is group 1 or group 2.
 _LANGUAGE = re.compile(r"(?:>>([\w-]+)<<|<2([^\W\d][\w-]*)>)\s*")
 
 
@@ -18,19 +20,20 @@ class Tags:
 
     Args:
         pieces: the name of every id of the source.
-        defaults: tags of source and target for a line without, if lines may name both; or none.
+        defaults: the source's and the target's tag for a line without tags; none unless lines may
+            name both languages.
 
     Attributes:
         languages: the tags of target languages, by the codes in them.
-        defaults: the tags of lines without any; empty if a line need not name both languages.
+        defaults: as given.
     """
 
     def __init__(self, pieces: Sequence[str], defaults: Sequence[str] = ()) -> None:
         self.defaults = defaults
-        self._faults: set[str] = set()
+        self._logged: set[str] = set()
         self._known = [piece for piece in pieces[UNK_ID + 1 :] if _TAG.fullmatch(piece)]
-        labels = filter(None, map(_LANGUAGE.fullmatch, self._known))
-        self.languages = {label[1] or label[2]: label[0] for label in labels}
+        matches = filter(None, map(_LANGUAGE.fullmatch, self._known))
+        self.languages = {match[1] or match[2]: match[0] for match in matches}
 
     def log(self) -> None:
         """Logs the tags of target languages, if there are any."""
@@ -48,32 +51,34 @@ class Tags:
         """
         for index, line in enumerate(lines):
             fault = self.fault(line)
-            if fault and fault not in self._faults and len(self._faults) < 10:
-                self._faults.add(fault)
+            if fault and fault not in self._logged and len(self._logged) < 10:
+                self._logged.add(fault)
                 where = "a text" if first is None else f"line {first + index}"
                 logging.warning(f"{where}: {fault}")
 
     def fault(self, line: str) -> str:
         """Returns what is wrong with the tags in front of a line, or "".
 
-        An unknown tag that resembles none of the model's counts as text.
+        An unknown tag counts as text, unless it is a language's or similar to a known tag.
         """
         front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line)) if self._known else None
         if not front or not line.strip():
             return ""
-        given, codes = _TAG.findall(front[0]), [*self.languages.values()]
-        for tag in [tag for tag in given if tag not in self._known]:
+        tags, codes = _TAG.findall(front[0]), list(self.languages.values())
+        unknown = [tag for tag in tags if tag not in self._known]
+        for tag in unknown:
             # Only for unknown tags: this takes longer than the encoding of a line.
             close = get_close_matches(tag, self._known, cutoff=0.7)
             all_codes = codes if _LANGUAGE.fullmatch(tag) else []
             if suggestions := list(dict.fromkeys([*close, *all_codes])):
                 return f"the model does not know {tag}, but {', '.join(suggestions[:20])}"
-        if codes and not {*given, *self.defaults[1:]} & {*codes}:
+        # Without the default of the source.
+        if codes and not {*tags, *self.defaults[1:]} & {*codes}:
             return f"no target language in front, expected {', '.join(codes[:20])}"
         return ""
 
 
 def languages_in_front(line: str) -> str:
-    """Returns the codes in front of a line, with the white space after each."""
-    text = line.lstrip()
-    return text.removesuffix(re.sub(f"^({_LANGUAGE.pattern})+", "", text))
+    """Returns the tags of languages in front of a line, with the white space after each."""
+    front = re.match(f"({_LANGUAGE.pattern})+", line.lstrip())
+    return front[0] if front else ""

@@ -65,7 +65,7 @@ class SubwordTraining:
             tags of a `Mixture` are added automatically.
 
     Raises:
-        UserError: a symbol cannot be told from other text.
+        UserError: a symbol cannot be distinguished from other text.
     """
 
     vocab_size: Count = 37_000
@@ -82,10 +82,10 @@ class SubwordTraining:
         _check_symbols(self.symbols)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the settings that identify the vocabulary of a corpus."""
-        # Data prepared before symbols and word marks existed lack these two.
-        left_out = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
-        return {name: value for name, value in asdict(self).items() if not left_out.get(name)}
+        """Returns the settings, of which equal ones learn equal vocabularies of a corpus."""
+        # Without the defaults of these two, which older prepared data do not describe.
+        is_default = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
+        return {name: value for name, value in asdict(self).items() if not is_default.get(name)}
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
         """Returns the recipe with further symbols."""
@@ -111,7 +111,7 @@ class SubwordTraining:
         counts = _count_words(sentences)
         words = (as_utf8(word) + b"\t%d" % count for word, count in counts.items() if word)
         model = io.BytesIO()
-        # Stands in the model file, so it is passed only where needed.
+        # The model file contains all options that are passed, so the default is not passed.
         at_end = self.word_mark == "end"
         options: dict[str, Any] = {"treat_whitespace_as_suffix": True} if at_end else {}
         if self.normalization == "nmt_nfc":
@@ -137,7 +137,7 @@ class SubwordTraining:
                 bos_id=-1,
                 # SentencePiece silently skips longer sentences.
                 max_sentence_length=2**30,
-                # Stands in the model file, so it must not depend on the machine.
+                # The model file contains it, so it must not depend on the machine.
                 num_threads=4,
                 minloglevel=2,
                 **options,
@@ -149,9 +149,9 @@ class SubwordTraining:
         finally:
             path.with_suffix(".rules").unlink(missing_ok=True)
         proto = ModelProto.FromString(model.getvalue())
-        # A file learned from sentences has none.
+        # Cleared, so that the file is the same as one learned from sentences.
         proto.trainer_spec.ClearField("input_format")
-        # A file of rules has no name, and its path is of this run.
+        # Rules from a file have no name, and the path of that file is temporary.
         proto.normalizer_spec.name = self.normalization
         proto.normalizer_spec.ClearField("normalization_rule_tsv")
         write_whole(path, proto.SerializeToString())
@@ -171,7 +171,7 @@ class ExistingSubwords:
             after the last id. The tags of a `Mixture` are added automatically.
 
     Raises:
-        UserError: a symbol cannot be told from other text.
+        UserError: a symbol cannot be distinguished from other text.
     """
 
     model_dir: str
@@ -212,7 +212,7 @@ class ExistingSubwords:
         Raises:
             UserError: a symbol cannot be added.
         """
-        self.model.with_symbols(self.symbols)
+        self.model.with_symbols(self.symbols)  # Raises if one cannot be added.
         pieces = self.model.pieces()
         return [*pieces, *(symbol for symbol in self.symbols if symbol not in pieces)]
 
@@ -241,7 +241,7 @@ class ExistingSubwords:
 
 
 SubwordRecipe = SubwordTraining | ExistingSubwords
-"""The way to a subword model: it is learned, or there is one."""
+"""The ways to a subword model: to learn it, or to take an existing one."""
 
 
 class SubwordRecipes(NamedTuple):
@@ -262,20 +262,21 @@ class SubwordRecipes(NamedTuple):
         """Whether an id may mean different pieces in source and target."""
         if self.source is self.target:
             return False
-        known = [recipe.pieces() for recipe in self if isinstance(recipe, ExistingSubwords)]
-        # Before training, pieces are not known.
-        return len(known) < 2 or known[0] != known[1]
+        existing = [recipe.pieces() for recipe in self if isinstance(recipe, ExistingSubwords)]
+        # Pieces of a model that is still to be learned are unknown, so they may differ.
+        return len(existing) < 2 or existing[0] != existing[1]
 
 
 @cache
 def _nfc_rules() -> str:
-    """Returns the rules of `nmt_nfc` for SentencePiece.
+    """Returns the rules of the normalization `nmt_nfc` for SentencePiece.
 
-    They are lines of code points, before and after. White space becomes a space, control characters
-    vanish, letters and marks become one character.
+    Each is a line: the code points of a text, a tab, and those of its replacement. White space
+    becomes a space, control characters vanish, letters and marks become one character.
     """
+    # The byte order mark and the replacement character become spaces, as with nmt_nfkc.
     rules = {"\ufeff": " ", "\ufffd": " "}
-    # No character beyond these is changed.
+    # Higher characters never change.
     for character in map(chr, range(1, 0x30000)):
         if character.isspace():
             rules[character] = " "
@@ -283,24 +284,27 @@ def _nfc_rules() -> str:
             rules[character] = ""
         elif normalize("NFD", character) != character:
             rules |= dict.fromkeys(_spellings(character), normalize("NFC", character))
-    changes = sorted(pair for pair in rules.items() if pair[0] != pair[1])
-    codes = ([" ".join(f"{ord(code):X}" for code in side) for side in pair] for pair in changes)
-    return "".join(f"{before}\t{after}\n" for before, after in codes)
+    changes = sorted((before, after) for before, after in rules.items() if before != after)
+    return "".join(f"{_code_points(before)}\t{_code_points(after)}\n" for before, after in changes)
+
+
+def _code_points(text: str) -> str:
+    return " ".join(f"{ord(character):X}" for character in text)
 
 
 def _spellings(character: str) -> Iterator[str]:
-    """Yields a character, and its letter with the marks in any order, some of them composed."""
+    """Yields a character's spellings: marks in any order, some composed with the letter."""
     yield character
     letter, *marks = [*normalize("NFD", character)]
     for ordered in map("".join, permutations(marks)):
-        for done in range(len(marks)):
-            text = normalize("NFC", letter + ordered[:done]) + ordered[done:]
+        for composed in range(len(marks)):
+            text = normalize("NFC", letter + ordered[:composed]) + ordered[composed:]
             if normalize("NFC", text) == normalize("NFC", character):
                 yield text
 
 
 def _check_symbols(symbols: Sequence[str]) -> None:
-    """Checks that symbols can be told from other text.
+    """Checks that symbols can be distinguished from other text.
 
     A symbol is recognized everywhere, so a plain word would be recognized inside longer words.
 
@@ -308,7 +312,7 @@ def _check_symbols(symbols: Sequence[str]) -> None:
         symbols: the symbols of a recipe, with the tags of a mixture.
 
     Raises:
-        UserError: a symbol cannot be told from other text.
+        UserError: a symbol cannot be distinguished from other text.
     """
     if wrong := [symbol for symbol in symbols if not _is_symbol(symbol)]:
         problem = f"{wrong[0]!r} cannot be a symbol or a tag"
@@ -320,32 +324,31 @@ def _is_symbol(symbol: str) -> bool:
     """Returns whether a text can be a symbol: text between marks, such as <2de>."""
     has_marks = bool(symbol) and not symbol[0].isalnum() and not symbol[-1].isalnum()
     is_word = len(symbol.split()) == 1 and "\u2581" not in symbol and symbol.isprintable()
-    is_free = symbol not in _RESERVED and not symbol.startswith("<0x")
+    is_reserved = symbol in _RESERVED or symbol.startswith("<0x")  # <0x41> is a byte.
     has_text = any(character.isalnum() for character in symbol)
-    return has_marks and is_word and is_free and has_text
+    return has_marks and is_word and has_text and not is_reserved
 
 
 def _sample(count: int, size: int, seed: int) -> bytes:
-    """Draws `size` of `count` sentences uniformly.
+    """Draws `size` of `count` sentences uniformly: a byte 1 or 0 for every sentence.
 
-    Returns 1 or 0 for every sentence. Waterman's algorithm R on sentence numbers, so that the text
-    need not be in memory.
+    This is Waterman's algorithm R on sentence numbers, so that the text need not be in memory.
     """
     generator = random.Random(seed)
     chosen = array("q", range(size))
     for number in range(size, count):
-        if (place := generator.randrange(number + 1)) < size:
-            chosen[place] = number
+        if (slot := generator.randrange(number + 1)) < size:
+            chosen[slot] = number
     sampled = np.zeros(count, dtype=bool)
     sampled[chosen] = True
     return sampled.tobytes()
 
 
 def _count_words(sentences: Iterable[str]) -> Counter[str]:
-    """Counts the words of sentences.
+    """Counts the words of sentences, which are split at spaces.
 
-    SentencePiece learns the same model from them as from the sentences. It would keep all sentences
-    in memory, at several times their size.
+    SentencePiece learns the same model from counts of words as from the sentences, but would keep
+    these in memory, at several times their size.
     """
     counts: Counter[str] = Counter()
     for sentence in sentences:

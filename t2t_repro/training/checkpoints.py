@@ -24,12 +24,12 @@ _FROZEN = "frozen"
 class Checkpoints:
     """Writes, keeps and restores checkpoints in a model directory.
 
-    `CheckpointFolder` says what a kill leaves behind.
+    `CheckpointFolder` describes the files, also after the writer was killed.
 
     Attributes:
         directory: the model directory.
         step: the update: its model, optimizer and, if there is one, moving average are written.
-        settings: how often, and how many.
+        settings: how often checkpoints are written, and how many are kept.
         is_writer: whether this worker writes; the others only read.
     """
 
@@ -49,7 +49,7 @@ class Checkpoints:
         self._frozen = sorted(step.settings.frozen)
         self._last = CheckpointFolder(self.directory.checkpoints, self.settings.keep)
         self._best = CheckpointFolder(self.directory.best)
-        self._saved: RunState | None = None
+        self._saved_state: RunState | None = None
 
     @property
     def newest(self) -> str | None:
@@ -63,38 +63,38 @@ class Checkpoints:
         is assigned before all of a checkpoint has been read.
 
         Raises:
-            UserError: the checkpoint is of another model, or of other frozen parts.
+            UserError: the checkpoint is of another model or of other frozen parts, or none of the
+                checkpoints can be read.
         """
         step = self._newest_readable()
         if step is None:
             return RunState()
         path = self._last.prefix(step)
-        # Keras keeps a constant rate, unlike a schedule, as a variable: the configured one counts.
-        constant = getattr(self.step.optimizer, "_learning_rate", None)
-        rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
+        # A constant rate is a variable in Keras, which a checkpoint overwrites; a schedule is not.
+        rate = getattr(self.step.optimizer, "_learning_rate", None)
+        configured_rate = float(rate.numpy()) if isinstance(rate, keras.Variable) else None
         try:
-            state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
-            frozen = sorted(state.pop(_FROZEN, []))
+            fields = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
+            frozen = sorted(fields.pop(_FROZEN, []))
             if frozen != self._frozen:
                 # The optimizer's moments are those of the weights that were not frozen.
                 raise ValueError(f"TrainStep.frozen = {frozen} there, {self._frozen} now")
-            self._saved = RunState(**state)
+            self._saved_state = state = RunState(**fields)
             check_same_weights(self.step.model, path)
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
-            raise UserError(
-                f"{path} does not fit this model ({reason_of(error)}): give the gin file that it "
-                "was trained with; or, to start from its weights alone, another --model_dir with "
-                f"{self.directory.as_parent()}."
-            ) from error
-        if rate is not None:
-            self.step.optimizer.learning_rate = rate
-        return self._saved or RunState()
+            problem = f"{path} does not fit this model ({reason_of(error)})"
+            fix = "give the gin file that it was trained with; or, to start from its weights alone,"
+            fix += f" another --model_dir with {self.directory.as_parent()}"
+            raise UserError(f"{problem}: {fix}.") from error
+        if configured_rate is not None:
+            self.step.optimizer.learning_rate = configured_rate
+        return state
 
     def tidy(self) -> None:
         """Removes leftovers of an interrupted write.
 
-        Call it after `restore`: a start that is refused deletes nothing.
+        Call it after `restore`: if that raises an error, nothing has been deleted.
         """
         if self.is_writer:
             self._last.tidy()
@@ -107,36 +107,45 @@ class Checkpoints:
             its step, or None if there are no checkpoints.
 
         Raises:
-            UserError: there are checkpoints, but none can be read; all stay.
+            UserError: there are checkpoints, but none can be read; none is set aside.
         """
         steps = self._last.expected()
         unreadable: dict[str, str] = {}
-        while steps and (reason := damage(path := self._last.prefix(steps[-1]))):
+        while steps:
+            path = self._last.prefix(steps[-1])
+            reason = damage(path)
+            if not reason:
+                break
             unreadable[path] = reason
             steps.pop()
         if unreadable and not steps:
             newest, reason = next(iter(unreadable.items()))
-            raise UserError(
-                f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
-                f"({newest}: {reason}): put back a copy, or start again in another --model_dir."
-            )
+            problem = f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read"
+            fix = "put back a copy, or start again in another --model_dir"
+            raise UserError(f"{problem} ({newest}: {reason}): {fix}.")
         for path, reason in unreadable.items():
-            logging.warning(
-                f"the checkpoint {path} cannot be read ({reason}): set aside; going on from "
-                f"step {steps[-1]}"
-            )
+            problem = f"the checkpoint {path} cannot be read ({reason})"
+            logging.warning(f"{problem}: set aside; going on from step {steps[-1]}")
             if self.is_writer:
                 set_aside(path)
         return steps[-1] if steps else None
 
     def save(self, state: RunState) -> None:
-        """Writes a checkpoint, unless the newest one is of the same state."""
-        if state != self._saved:
+        """Writes a checkpoint, unless the newest one is of the same state.
+
+        Raises:
+            UserError: the disk is full or fails.
+        """
+        if state != self._saved_state:
             self._write(self._last, state)
-            self._saved = state
+            self._saved_state = state
 
     def save_best(self, state: RunState) -> None:
-        """Writes the checkpoint that is the best on the dev set, and deletes the one before."""
+        """Writes the checkpoint with the best dev evaluation, and deletes the previous one.
+
+        Raises:
+            UserError: the disk is full or fails.
+        """
         self._write(self._best, state)
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:

@@ -14,16 +14,17 @@ from t2t_repro.training.run_state import CorpusScores, DevScores
 from t2t_repro.training.settings import DevEvaluationSettings
 from t2t_repro.training.workers import Workers
 
+# Rows in the table of translations, rounded up for a mixture; sentences that a preview translates.
 _SAMPLES, _PREVIEWED = 5, 3
 
 
 class _Part(NamedTuple):
-    """The dev split, or one corpus of a mixture's.
+    """The dev split, or one corpus of a mixture's dev split.
 
     Attributes:
         name: the corpus's name; "" without a mixture.
-        lines: the numbers of its sentences among the translated ones.
-        in_store: the numbers of its sentences in the token store; None for all.
+        lines: the indices of its sentences among the translated ones.
+        in_store: the indices of its sentences in the token store; None for all.
     """
 
     name: str
@@ -54,17 +55,17 @@ class DevEvaluation:
 
     def __post_init__(self) -> None:
         model, data, settings = self.model, self.data, self.settings
-        self._draw = settings.images(model, data) if settings.images else list
+        self._draw_images = settings.images(model, data) if settings.images else list
         self._source: list[str] = []
         self._target: list[str] = []
         self._parts: list[_Part] = []
-        in_store: Mapping[str, range | None] = data.corpora("dev") or {"": None}
-        for name, sentences in in_store.items():
+        corpora: Mapping[str, range | None] = data.corpora("dev") or {"": None}
+        for name, in_store in corpora.items():
             source, target = data.text(f"dev.{name}" if name else "dev")
             start = len(self._source)
             self._source += source[: settings.sentences]
             self._target += target[: settings.sentences]
-            self._parts.append(_Part(name, slice(start, len(self._source)), sentences))
+            self._parts.append(_Part(name, slice(start, len(self._source)), in_store))
         self._loss = HeldOutLoss(model, data.store("dev"))
 
     def share(self, preview: bool = False) -> Any:
@@ -74,22 +75,24 @@ class DevEvaluation:
             preview: whether only the first three sentences are translated.
 
         Returns:
-            the translations of its sentences; of its batches, for each part, the summed nll in nats
-            and the number of target tokens. JSON can hold them.
+            the translations of its sentences; the nll of its batches in nats, summed for each part;
+            the number of target tokens of each part. JSON can hold them.
         """
-        first, every = self.workers.index, self.workers.count
-        source = self._source[: _PREVIEWED if preview else None][first::every]
-        translations = self.translator.translate(source, first=None)
-        sums = [self._loss.sums(first, every, part.in_store) for part in self._parts]
-        return [best[0].text for best in translations], *zip(*sums, strict=True)
+        index, count = self.workers.index, self.workers.count
+        source = self._source[: _PREVIEWED if preview else None][index::count]
+        n_best_lists = self.translator.translate(source, first=None)
+        sums = [self._loss.sums(index, count, part.in_store) for part in self._parts]
+        nll, tokens = zip(*sums, strict=True)
+        return [best.text for best, *_ in n_best_lists], nll, tokens
 
     def scores(self, shares: list[Any]) -> DevScores:
         """Returns the scores from the shares of all workers, in their order."""
-        translations, *sums = zip(*shares, strict=True)
+        translations, nll_of_workers, tokens_of_workers = zip(*shares, strict=True)
         texts = [""] * sum(map(len, translations))
         for worker, worker_texts in enumerate(translations):
             texts[worker :: len(shares)] = worker_texts
-        nll, tokens = ([sum(part_sums) for part_sums in zip(*each, strict=True)] for each in sums)
+        nll = [sum(of_part) for of_part in zip(*nll_of_workers, strict=True)]
+        tokens = [sum(of_part) for of_part in zip(*tokens_of_workers, strict=True)]
         is_preview = len(texts) < len(self._source)
         score = self._score(texts, slice(len(texts)))
         corpora = [
@@ -102,7 +105,7 @@ class DevEvaluation:
             score=score.value,
             samples=self._samples(texts),
             metric=f"{score.name} of {len(texts)} sentences" if is_preview else score.name,
-            images=self._draw() if self.workers.is_chief else [],
+            images=self._draw_images() if self.workers.is_chief else [],
             higher_is_better=score.higher_is_better,
             corpora=corpora,
         )
@@ -116,6 +119,7 @@ class DevEvaluation:
         table = ["| source | translation | reference |", "|---|---|---|"]
         for part in self._parts:
             columns = (side[part.lines][:per_part] for side in (self._source, texts, self._target))
+            # A preview has fewer translations than there are sources.
             for row in zip(*columns, strict=False):
                 cells = (cell.replace("\n", " ").replace("|", "¦") for cell in row)
                 table.append(f"| {' | '.join(cells)} |")

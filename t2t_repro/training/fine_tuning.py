@@ -1,4 +1,4 @@
-"""Starts a run from another model's weights, `train.init_from`, or keeps parts as they are.
+"""Starts a run from another model's weights, `train.init_from`; chooses the weights to update.
 
 The optimizer, its schedule and the number of updates start at zero. Of the tables with a row per
 subword (the embeddings and the softmax), rows of subwords in both vocabularies are copied; the
@@ -28,7 +28,7 @@ from t2t_repro.runs.weights import name_of, named_values
 from t2t_repro.text.subword_model import SubwordPair, matching_ids
 from t2t_repro.training.settings import TrainSettings
 
-_FREE = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
+_MAY_DIFFER = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
 """Arguments of the Transformer that may differ from the initial model's."""
 
 _SIDES = {"source": 0, "target": 1, "softmax": 1}
@@ -48,7 +48,7 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
     init_from, checkpoint = settings.init_from, settings.init_checkpoint
     if init_from is None and checkpoint is not None:
         problem = f"train.init_checkpoint = {checkpoint!r}, but train.init_from is not bound"
-        raise UserError(f"{problem}: bind the model directory that it is in.")
+        raise UserError(f"{problem}: bind it to the model directory of that checkpoint.")
     if init_from is None:
         return None
     if not CheckpointFolder(directory.checkpoints).expected():
@@ -74,7 +74,7 @@ class InitialModel:
         subwords: subword models of source and target.
 
     Raises:
-        UserError: the directory has no such checkpoint, or lacks a file.
+        UserError: the directory does not have this checkpoint, or lacks a file.
     """
 
     def __init__(self, model_dir: str | Path, checkpoint: str | None = None) -> None:
@@ -88,42 +88,50 @@ class InitialModel:
         self.checkpoint = "/".join(Path(path).parts[-2:])
 
     def check_fits(self, model: Transformer) -> None:
-        """Checks that a model, built or not, can start with these weights.
+        """Checks that a model, built or not, can start from these weights.
 
         Raises:
             UserError: the model has other sizes, or ties tables that are not tied in these weights.
         """
-        if differing := differing_sizes(self._sizes, model, but=_FREE):
+        if differing := differing_sizes(self._sizes, model, ignored=_MAY_DIFFER):
             problem = f"train.init_from is a model of other sizes ({'; '.join(differing)})"
-            raise UserError(f"{problem}: bind its own, see {self.directory.config_gin}.")
-        tied, tied_before = model.tied_embeddings, self._sizes["tied_embeddings"]
-        tables_before = _tables(tied_before)
-        for roles in _roles(tied).values():
-            if len({tables_before[role] for role in roles}) > 1:
+            raise UserError(f"{problem}: bind its sizes, see {self.directory.config_gin}.")
+        tied, initial_tied = model.tied_embeddings, self._sizes["tied_embeddings"]
+        initial_tables = _table_of_role(initial_tied)
+        for roles in _roles_of_table(tied).values():
+            # One table cannot be copied from two.
+            if len({initial_tables[role] for role in roles}) > 1:
                 problem = f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}"
-                apart = f"apart in {self.directory.path}"
-                raise UserError(f"{problem}, trained {apart}: bind {tied_before!r}, or 'none'.")
+                apart = f"trained apart in {self.directory.path}"
+                raise UserError(f"{problem}, {apart}: bind {initial_tied!r} here, too.")
 
     def give(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
         """Copies the weights into a built model, and logs the copied rows.
 
+        Args:
+            model: has passed `check_fits`.
+            subwords: its subword models.
+
         Returns:
             the record of the initial model.
+
+        Raises:
+            UserError: the initial model's checkpoint cannot be loaded.
         """
         with tf.device("CPU:0"):
             initial = self.directory.load_model(self.checkpoint, "float32")
         weights = named_values(initial)
-        carried, new = self._copy_rows(initial, model, subwords)
+        copied, new = self._copy_rows(initial, model, subwords)
         for weight in model.trainable_variables:
-            if name_of(weight) not in carried:
+            if name_of(weight) not in copied:
                 weight.assign(weights[name_of(weight)])
-        rows = (f"{name.split('/')[0]} {carried[name]:,} copied, {new[name]:,} new" for name in new)
+        rows = (f"{name.split('/')[0]} {copied[name]:,} copied, {new[name]:,} new" for name in new)
         logging.info(
             f"train: starts from the weights of {self.directory.path}, {self.checkpoint} "
             f"(train.init_from); rows of subwords: {', '.join(rows)}"
         )
         return Ancestor(
-            abspath(self.directory.path), self.checkpoint, weights_hash(weights), carried, new
+            abspath(self.directory.path), self.checkpoint, weights_hash(weights), copied, new
         )
 
     def _copy_rows(
@@ -132,36 +140,38 @@ class InitialModel:
         """Copies embedding rows of subwords that both vocabularies share.
 
         Returns:
-            how many rows of every table were copied, and how many are new.
+            how many rows were copied, and how many are new, by the name of each table and bias.
         """
-        carried: dict[str, int] = {}
+        copied: dict[str, int] = {}
         new: dict[str, int] = {}
-        before = _tables(initial.tied_embeddings)
-        for name, roles in _roles(model.tied_embeddings).items():
+        initial_tables = _table_of_role(initial.tied_embeddings)
+        for name, roles in _roles_of_table(model.tied_embeddings).items():
             table = getattr(model, name).table
-            rows = getattr(initial, before[roles[0]]).table.numpy()
+            # `check_fits` makes sure that all roles had one table.
+            rows = getattr(initial, initial_tables[roles[0]]).table.numpy()
             side = _SIDES[roles[0]]
             wanted, existing = subwords[side], self.subwords[side]
             ids = matching_ids(wanted, existing)
             counts = int((ids >= 0).sum()), int((ids < 0).sum())
             if wanted.model_path.read_bytes() == existing.model_path.read_bytes():
-                # Rows without a subword too, which the softmax scores like the others.
+                # Copies rows without a subword too: the softmax scores them like the others.
                 ids = np.arange(min(table.shape[0], len(rows)))
-            copied = [(table, rows)]
+            is_copied = ids >= 0
+            pairs = [(table, rows)]
             bias, initial_bias = model.logits_bias, initial.logits_bias
             if "softmax" in roles and bias is not None and initial_bias is not None:
-                copied.append((bias, initial_bias.numpy()))
-            for variable, values in copied:
-                # The row of ids[i] becomes row i, unless it is negative.
-                mixed = np.array(variable.numpy())
-                mixed[: len(ids)][ids >= 0] = values[ids[ids >= 0]]
-                variable.assign(mixed)
-                carried[name_of(variable)], new[name_of(variable)] = counts
-        return carried, new
+                pairs.append((bias, initial_bias.numpy()))
+            for variable, initial_values in pairs:
+                # Row ids[i] of the initial values becomes row i, unless ids[i] is negative.
+                values = np.array(variable.numpy())
+                values[: len(ids)][is_copied] = initial_values[ids[is_copied]]
+                variable.assign(values)
+                copied[name_of(variable)], new[name_of(variable)] = counts
+        return copied, new
 
 
-def _tables(tied: str) -> dict[str, str]:
-    """Returns the name of a Transformer's table by role, for a value of `tied_embeddings`."""
+def _table_of_role(tied: str) -> dict[str, str]:
+    """Returns the name of the table of each role, for a value of `tied_embeddings`."""
     return {
         "source": "own_source_embedding" if tied in OWN_SOURCE_EMBEDDING else "embedding",
         "target": "embedding",
@@ -169,9 +179,9 @@ def _tables(tied: str) -> dict[str, str]:
     }
 
 
-def _roles(tied: str) -> dict[str, list[str]]:
-    """Returns the roles of every table."""
-    tables = _tables(tied)
+def _roles_of_table(tied: str) -> dict[str, list[str]]:
+    """Returns the roles of each table by its name, for a value of `tied_embeddings`."""
+    tables = _table_of_role(tied)
     return {name: [role for role in tables if tables[role] == name] for name in tables.values()}
 
 
@@ -180,11 +190,11 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
 
     Args:
         model: such as the Transformer, built.
-        frozen: names of the parts that it does not change, as its variables' paths have them:
+        frozen: names of the parts that an update does not change, as in the paths of variables:
             "encoder", "decoder/layer_0", "decoder/layer_0/memory_attention".
 
     Raises:
-        UserError: the model has no such part.
+        UserError: the model does not have a part of this name.
     """
     names = [f"{name_of(weight)}/" for weight in model.trainable_variables]
     for part in frozen:

@@ -42,8 +42,8 @@ class MicroBatchGradients:
 
     def __post_init__(self) -> None:
         model = self.model
-        wanted = {id(weight) for weight in self.updated}
-        self._is_updated = [id(weight) in wanted for weight in model.trainable_variables]
+        updated_ids = {id(weight) for weight in self.updated}
+        self._is_updated = [id(weight) in updated_ids for weight in model.trainable_variables]
         ids = tf.TensorSpec([None, None], tf.int32)
         self.function = tf.function(
             self._compute_micro_batch,
@@ -95,15 +95,15 @@ class MicroBatchGradients:
     def _compute_micro_batch(
         self, weights: list[tf.Tensor], seeds: tf.Tensor, batch: Batch, scale: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Computes sums and gradients of loss · scale for ids [rows, length].
+        """Computes loss sums, and gradients of loss · scale, of a micro-batch [rows, length].
 
         The function is pure. XLA treats the value of `capacity` as a constant, and compiles a
         program for each.
         """
         updated = list(compress(weights, self._is_updated))
         trainable = zip(self.model.trainable_variables, weights, strict=True)
-        states = self.model.non_trainable_variables
-        dropout = zip(states, tf.unstack(scrambled(seeds)), strict=True)
+        seed_variables = self.model.non_trainable_variables
+        dropout = zip(seed_variables, tf.unstack(scrambled(seeds)), strict=True)
         with gpu.compiled(self.jit_compile):
             with tf.GradientTape() as tape:
                 tape.watch(updated)
@@ -118,11 +118,11 @@ class MicroBatchGradients:
     def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
         """Returns [dropout layers, 2], the seeds of one micro-batch's dropout layers."""
         key = tf.constant([self.seed, 0], tf.int64)
-        for data in (step, tf.cast(number, tf.int64)):
-            key = tf.random.experimental.stateless_fold_in(key, data)
+        for part in (step, tf.cast(number, tf.int64)):
+            key = tf.random.experimental.stateless_fold_in(key, part)
         count = len(self.model.non_trainable_variables)
         seeds = tf.random.stateless_uniform(
             [count, 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
         )
-        # int32 would be copied to the host, for which a GPU would wait.
+        # TensorFlow keeps int32 on the host, and a GPU would wait for the copy.
         return tf.cast(seeds, tf.int64)

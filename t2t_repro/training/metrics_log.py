@@ -24,10 +24,10 @@ from t2t_repro.training.train_step import StepResult
 
 _SCALARS = ("loss", "nll", "learning_rate", "gradient_norm")
 
-# Speed is measured over at least so many updates: the host reads results later than they are there.
+# Speed is measured over at least so many updates: the host reads results with varying delay.
 _LEAST_UPDATES = 10
 
-# The first update can take some seconds more than the others; after so many, that matters little.
+# Progress is first logged after so many seconds: the first update alone is slower than the others.
 _FIRST_SECONDS = 20.0
 
 
@@ -51,6 +51,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     several workers, only the first one's callbacks are called. They are there to read: a checkpoint
     does not hold their state, so they must not change the learning rate or the weights.
 
+    Methods that write to TensorBoard raise a UserError if the disk fails.
+
     Attributes:
         directory: folder of TensorBoard's event files; None where another worker reports.
         schedule: the run's schedule.
@@ -66,7 +68,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
     def __post_init__(self) -> None:
         directory, schedule, state = self.directory, self.schedule, self.state
-        self._writer = _writer(directory, state)
+        self._writer = _open_writer(directory, state)
         self._last_scalars: dict[str, tf.Tensor] = {}
         self._tokens = 0
         self._began = time.monotonic()
@@ -118,34 +120,36 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             capacity: source and target vectors that were computed, those without a token included.
         """
         self._tokens += tokens
-        self._marks.append((time.monotonic() - self._began - self._paused, self._tokens))
+        trained_seconds = time.monotonic() - self._began - self._paused
+        self._marks.append((trained_seconds, self._tokens))
         self._bar.update(1)
         self._last_scalars = {name: getattr(result, name) for name in _SCALARS}
         if self.callbacks.callbacks:
             self.callbacks.on_train_batch_end(step - 1, self._last_scalars)
         if self.callbacks.model.stop_training:
-            message = "a callback has set stop_training, which does not end a run: bind "
-            message += "TrainingSchedule.patience or TrainingSchedule.steps"
-            logging.log_first_n(logging.WARNING, message, 1)
+            problem = "a callback has set stop_training, which does not end a run"
+            fix = "bind TrainingSchedule.patience or TrainingSchedule.steps"
+            logging.log_first_n(logging.WARNING, f"{problem}: {fix}", 1)
         if self.schedule.logs(step):
             values = self._last_scalars | {
                 "perplexity": _perplexity(float(result.nll)),
-                "real_tokens_per_second": self._show(step, result),
+                "real_tokens_per_second": self._log_progress(step, result),
                 "padding_share": 1.0 - tokens / capacity,
             }
-            self._scalars("train", values, step)
-        elif not self._progress and self._marks[-1][0] >= _FIRST_SECONDS:
-            self._show(step, result)
+            self._write_scalars("train", values, step)
+        elif not self._progress and trained_seconds >= _FIRST_SECONDS:
+            self._log_progress(step, result)
 
-    def _show(self, step: int, result: StepResult) -> float:
-        """Logs an update, and returns the speed in tokens a second."""
-        (began, before), (now, after) = self._marks[0], self._marks[-1]
-        speed = (after - before) / (now - began)
-        seconds = (now - began) / (len(self._marks) - 1)
+    def _log_progress(self, step: int, result: StepResult) -> float:
+        """Logs an update, also in the progress bar, and returns the speed in tokens per second."""
+        (first_seconds, first_tokens), (seconds, tokens) = self._marks[0], self._marks[-1]
+        speed = (tokens - first_tokens) / (seconds - first_seconds)
+        seconds_per_update = (seconds - first_seconds) / (len(self._marks) - 1)
         updates_left = self.schedule.steps - step
+        # The mean includes the pauses for dev evaluations: there will be more of them.
         mean_seconds = (time.monotonic() - self._began) / (step - self.state.step)
-        left = timedelta(seconds=round(mean_seconds * updates_left))
-        self._progress = f"{seconds:.2g} s/update, {left} left"
+        time_left = timedelta(seconds=round(mean_seconds * updates_left))
+        self._progress = f"{seconds_per_update:.2g} s/update, {time_left} left"
         self._bar.set_postfix_str(self._progress)
         logging.info(
             f"step {step}/{self.schedule.steps}: loss {float(result.loss):.4f}, "
@@ -181,7 +185,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self.callbacks.on_test_end(values)
         logs = self._last_scalars | {f"val_{name}": value for name, value in values.items()}
         self.callbacks.on_epoch_end(step - 1, logs)
-        self._scalars("dev", values | {"perplexity": perplexity}, step)
+        self._write_scalars("dev", values | {"perplexity": perplexity}, step)
         self.text("dev/translations", scores.samples, step)
         if step in self.schedule.preview_at:
             logging.info(f"step {step}: dev translations\n{scores.samples}")
@@ -189,37 +193,37 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             for name, pixels in scores.images:
                 tf.summary.image(f"dev/{name}", pixels[None], step=step)
 
-    def _scalars(self, part: str, values: Mapping[str, float | tf.Tensor], step: int) -> None:
-        """Writes scalars to TensorBoard."""
+    def _write_scalars(self, part: str, values: Mapping[str, float | tf.Tensor], step: int) -> None:
+        """Writes scalars to TensorBoard, under the names part/name."""
         with self._writing():
             for name, value in values.items():
                 tf.summary.scalar(f"{part}/{name}", value, step=step)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Sends TensorBoard what is written in the block; errors of the disk are one line.
+        """Makes the block write its summaries to TensorBoard's files.
 
         Raises:
-            UserError: the disk fails; the message is one line.
+            UserError: the disk is full or fails.
         """
         try:
             with self._writer.as_default():
                 yield
         except (OSError, tf.errors.OpError) as error:
-            raise UserError(
-                f"cannot write to {self.directory} ({reason_of(error)}): make room or change the "
-                "permissions, then start again; the run goes on from its last checkpoint."
-            ) from error
+            problem = f"cannot write to {self.directory} ({reason_of(error)})"
+            fix = "make room or fix the permissions; a new start resumes from the last checkpoint"
+            raise UserError(f"{problem}: {fix}.") from error
 
 
 def _perplexity(nll: float) -> float:
+    # After divergence, a larger nll would overflow.
     return math.exp(min(nll, 50.0))
 
 
-def _writer(directory: Path | None, state: RunState) -> tf.summary.SummaryWriter:
-    """Opens TensorBoard's files for a run that starts, or goes on, from a state.
+def _open_writer(directory: Path | None, state: RunState) -> tf.summary.SummaryWriter:
+    """Opens a TensorBoard file for a run that starts or resumes from a state.
 
-    Their first event makes TensorBoard drop what an earlier start wrote after that state.
+    Its first event makes TensorBoard drop the events that an earlier start wrote after that state.
     """
     if not directory:
         return tf.summary.create_noop_writer()

@@ -1,4 +1,4 @@
-"""Fits the model's rows and positions to the data, unless the gin file binds them."""
+"""Fits the model's rows to the data, unless the gin file binds them, and checks its positions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,11 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
 
     Args:
         experiment: settings; subwords and rows that are bound stay as they are.
-        initial: a model whose subwords are taken if none are bound, with at least its rows.
+        initial: a model whose subwords are used if none are bound. The tables then get at least as
+            many rows as it has.
+
+    Returns:
+        the experiment with its subwords and rows set.
 
     Raises:
         UserError: the model has fewer rows or positions than the data need, or the name of its
@@ -29,28 +33,27 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
     check_names(model.config)
     initial_rows: Mapping[str, Any] = {}
     if initial and not (preparation.subwords or preparation.source_subwords):
-        logging.info(
-            f"data: with the subwords of {initial.path} (train.init_from), since "
-            "prepare.subwords is not bound"
-        )
+        reason = "since prepare.subwords is not bound"
+        logging.info(f"data: with the subwords of {initial.path} (train.init_from), {reason}")
         preparation, initial_rows = preparation.with_subwords_of(initial.path), initial.sizes()
     model = _with_rows(model, preparation.recipes, initial_rows)
-    longest = model.max_length if model.positional_encoding == "learned" else None
-    if longest is not None and preparation.max_length > longest:
-        problem = f"Transformer.max_length is {longest}, below prepare.max_length"
-        raise UserError(f"{problem}, {preparation.max_length}: raise the one or lower the other.")
+    positions = model.max_length if model.positional_encoding == "learned" else None
+    longest = preparation.max_length
+    if positions is not None and longest > positions:
+        problem = f"Transformer.max_length = {positions} is below prepare.max_length = {longest}"
+        raise UserError(f"{problem}: raise the first or lower the second.")
     return replace(experiment, model=model, preparation=preparation)
 
 
 def _with_rows(
     model: TransformerSettings, recipes: SubwordRecipes, initial_rows: Mapping[str, Any]
 ) -> TransformerSettings:
-    """Sets the numbers of rows that are not bound, and checks those that are.
+    """Returns the settings with all numbers of rows set, and checks those that are bound.
 
     Args:
         model: the settings.
         recipes: recipes of the data's subwords, each of which needs a row.
-        initial_rows: the arguments of an initial model with these subwords; {} without one.
+        initial_rows: the Transformer's arguments of an initial model with these subwords, or {}.
 
     Raises:
         UserError: the model has fewer rows than the subwords need.
@@ -67,5 +70,5 @@ def _with_rows(
             model = replace(model, **{name: max(needed, initial)})
         elif needed > bound:
             problem = f"Transformer.{name} is {bound}, but the subword model has {needed} entries"
-            raise UserError(f"{problem}: leave it out, or bind at least as many rows.")
+            raise UserError(f"{problem}: leave it unbound, or bind at least {needed}.")
     return model

@@ -53,12 +53,12 @@ class MovingAverage(tf.Module):
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Puts the average in place of the weights within a `with` block, if there is one."""
-        kept = [tf.identity(weight) for weight in self._weights]
+        """Puts the average, if there is one, in place of the weights within a `with` block."""
+        original = [tf.identity(weight) for weight in self._weights]
         try:
             for weight, average in zip(self._weights, self.values, strict=True):
                 weight.assign(average)
             yield
         finally:
-            for weight, value in zip(self._weights, kept, strict=True):
+            for weight, value in zip(self._weights, original, strict=True):
                 weight.assign(value)

@@ -16,29 +16,29 @@ class SummedUpdate:
     """Keras's `Optimizer.apply` for gradients that are already summed over all replicas.
 
     Keras would clip on every replica and sum afterwards. Here the sum is clipped, by `clipnorm`,
-    `clipvalue` or `global_clipnorm`. Weight decay is the optimizer's own.
+    `clipvalue` or `global_clipnorm` of the optimizer. Weight decay is the optimizer's own.
 
     Args:
         optimizer: any Keras optimizer, built for the variables in the current strategy's scope; its
             own sum over replicas is switched off.
         variables: the variables to update.
-        average: follows every update.
+        average: the moving average of the weights, which follows every update.
 
     Raises:
-        UserError: the optimizer has settings, or an `apply`, that summed gradients do not go
-            through.
+        UserError: the optimizer accumulates gradients, scales the loss, averages the weights, or
+            has its own `apply`.
     """
 
     def __init__(
         self, optimizer: keras.Optimizer, variables: list[keras.Variable], average: MovingAverage
     ) -> None:
         names = ("gradient_accumulation_steps", "loss_scale_factor", "use_ema")
-        given = ", ".join(name for name in names if getattr(optimizer, name))
-        if given or type(optimizer).apply is not keras.Optimizer.apply:
-            problem = f"{type(optimizer).__name__} has {given or 'an `apply` of its own'}"
-            expected = "`update_step` alone: bind TrainStep.micro_batches or MovingAverage.decay"
-            raise UserError(f"the optimizer {problem}; expected {expected}.")
-        # Replaces Keras's own sum over replicas, since it has been taken: no public option does.
+        unsupported = ", ".join(name for name in names if getattr(optimizer, name))
+        if unsupported or type(optimizer).apply is not keras.Optimizer.apply:
+            problem = f"{type(optimizer).__name__} has {unsupported or 'its own `apply`'}"
+            fix = "bind TrainStep.micro_batches or MovingAverage.decay"
+            raise UserError(f"the optimizer {problem}, expected `update_step` alone: {fix}.")
+        # Switches off Keras's sum over replicas, which is taken already; no public option does.
         optimizer._all_reduce_sum_gradients = list
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = optimizer

@@ -65,7 +65,8 @@ class RunState:
         nll_of_best_score: the nll of the evaluation with the best score. Of evaluations with the
             same score, such as 0 BLEU in the first hour, the one of the lower nll is better.
         stale: dev evaluations since the best one, by `criterion`.
-        awaits_evaluation: whether a dev evaluation is due that a signal has interrupted.
+        awaits_evaluation: whether a dev evaluation is due: a signal interrupted it, or the run
+            starts from another model's weights.
         evaluated_at: the step of the last dev evaluation, or 0.
         metric: the metric of the last dev evaluation, or "".
         criterion: "score" or "nll", by which the last dev evaluation was judged.
@@ -92,15 +93,13 @@ class RunState:
         return replace(self, epoch=self.epoch + 1, batch=0)
 
     def after_evaluation(self, scores: DevScores, criterion: Criterion) -> "RunState":
-        """Returns the state after a dev evaluation: its scores, the best ones and the patience."""
+        """Returns the state after a dev evaluation: best scores, and evaluations since the best."""
         # Scores of different metrics are not compared.
         best = self.best_score if self.metric in ("", scores.metric) else None
         sign = 1 if scores.higher_is_better else -1
-        rank_of_best = -math.inf if best is None else sign * best, -self.nll_of_best_score
-        is_best = {
-            "score": (sign * scores.score, -scores.nll) > rank_of_best,
-            "nll": scores.nll < self.best_nll,
-        }
+        rank = (sign * scores.score, -scores.nll)
+        best_rank = (-math.inf if best is None else sign * best, -self.nll_of_best_score)
+        is_best = {"score": rank > best_rank, "nll": scores.nll < self.best_nll}
         stale = self.stale if criterion == self.criterion else 0
         return replace(
             self,
@@ -115,5 +114,5 @@ class RunState:
         )
 
     def awaiting_evaluation(self) -> "RunState":
-        """Returns the state with a dev evaluation still to be made."""
+        """Returns the state with a dev evaluation due."""
         return replace(self, awaits_evaluation=True)

@@ -10,12 +10,12 @@ from t2t_repro.training.run_state import Criterion, RunState
 @configurable()
 @dataclass(frozen=True)
 class TrainingSchedule:
-    """When a run logs, evaluates and ends, in optimizer updates.
+    """The optimizer updates after which a run logs, evaluates and ends.
 
     Attributes:
         steps: the last step of the run.
-        log_every: how often scalars are logged.
-        evaluate_every: how often the dev set is scored; it is scored after the last step too.
+        log_every: updates from one log of scalars to the next.
+        evaluate_every: updates from one dev evaluation to the next. The last step has one too.
         preview_at: after these updates three dev translations are logged, with the dev set's nll.
             Nothing in the run depends on them.
         patience: number of dev evaluations without a better one that ends the run, or None.
@@ -39,19 +39,19 @@ class TrainingSchedule:
         return step % self.evaluate_every == 0 or step == self.steps
 
     def owes_evaluation(self, state: RunState) -> bool:
-        """Returns whether a resumed run has to score the dev set first."""
-        is_unjudged = self.is_over(state) and state.evaluated_at != state.step
-        return state.awaits_evaluation or is_unjudged
+        """Returns whether a run that starts or resumes has to score the dev set first."""
+        lacks_last_scores = self.is_over(state) and state.evaluated_at != state.step
+        return state.awaits_evaluation or lacks_last_scores
 
     def is_out_of_patience(self, state: RunState) -> bool:
-        """Returns whether the last `patience` dev evaluations were no better."""
-        is_counted = state.criterion == self.criterion
-        return self.patience is not None and is_counted and state.stale >= self.patience
+        """Returns whether the last `patience` dev evaluations brought no improvement."""
+        is_same_criterion = state.criterion == self.criterion
+        return self.patience is not None and is_same_criterion and state.stale >= self.patience
 
     def is_over(self, state: RunState) -> bool:
-        """Returns whether the run is at its end or out of patience."""
+        """Returns whether no update is left to do: the last step is reached, or patience is out."""
         return state.step >= self.steps or self.is_out_of_patience(state)
 
     def has_ended(self, state: RunState) -> bool:
-        """Returns whether nothing is left to do, evaluation included."""
+        """Returns whether neither an update nor a dev evaluation is left to do."""
         return self.is_over(state) and not self.owes_evaluation(state)

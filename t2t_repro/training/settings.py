@@ -99,7 +99,7 @@ class StepSettings:
     """Settings of the update.
 
     Attributes:
-        loss: the loss of the decoder's vectors; the paper's by default.
+        loss: computes the loss of the decoder's vectors; the paper's by default.
         micro_batches: how many micro-batches a global batch is cut into, at least; rounded up to a
             multiple of the number of replicas.
         frozen: names of the model's parts that the update does not change; see `updated_weights`.
@@ -128,7 +128,7 @@ class CheckpointSettings:
     """Settings of the checkpoints.
 
     Attributes:
-        every_steps: how many updates there are from one checkpoint to the next.
+        every_steps: updates from one checkpoint to the next.
         keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
     """
 
@@ -228,7 +228,7 @@ class Experiment:
 
     Attributes:
         preparation: settings of the data preparation.
-        model: its sizes.
+        model: sizes of the Transformer.
         train: settings of training as a whole.
         step: settings of the update.
         average: settings of the moving average of the weights.
@@ -239,7 +239,7 @@ class Experiment:
         translator: settings of the translations of the dev evaluation.
         devices: settings of the devices of a single worker.
         xla: settings of XLA, for the forward and backward pass.
-        scores: settings of a later evaluation.
+        scores: settings of the command `evaluate`.
     """
 
     preparation: Preparation = field(default_factory=Preparation)

@@ -23,10 +23,10 @@ class Interrupted(BaseException):
 
 
 class StopRequest:
-    """Whether the process has been asked to end.
+    """The request to end the process, once a signal has made it.
 
     Attributes:
-        number: the number of the signal that came, or None.
+        number: the number of the signal, or None before it.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class StopRequest:
             self._may_interrupt = False
 
     def receive(self, number: int) -> None:
-        """Notes a signal."""
+        """Notes a signal; raises `Interrupted` within a block of `interrupting`."""
         self.number = number
         if self._may_interrupt:
             raise Interrupted
@@ -57,16 +57,16 @@ class StopRequest:
 
 @contextmanager
 def stop_requested() -> Iterator[StopRequest]:
-    """Notes the first SIGINT or SIGTERM within the block; the second ends the process."""
+    """Yields the request that the first SIGINT or SIGTERM makes; the second ends the process."""
     stop = StopRequest()
     with _first_handled(stop.receive):
         yield stop
 
 
 def ended_by_signals() -> AbstractContextManager[None]:
-    """Makes SIGTERM end a block in an orderly way, with status 143.
+    """Makes SIGTERM raise SystemExit(143) in a block, and SIGINT (Ctrl-C) KeyboardInterrupt.
 
-    SIGINT (Ctrl-C) ends a block in an orderly way, too. The second signal ends the process at once.
+    The second signal ends the process at once.
     """
     return _first_handled(_end)
 
@@ -82,6 +82,7 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
     """Handles the first signal within the block; the second ends the process."""
 
     def receive(number: int, _: Any) -> None:
+        # The second signal, of either kind, ends the process.
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
         handle(number)
@@ -89,13 +90,13 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
     handlers = {number: signal.signal(number, receive) for number in SIGNALS}
     arrivals, sender = socket.socketpair()
     sender.setblocking(False)
-    outer = signal.set_wakeup_fd(sender.fileno())
+    outer_wakeup_fd = signal.set_wakeup_fd(sender.fileno())
     watcher = threading.Thread(target=_watch, args=(arrivals,), daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(outer)
+        signal.set_wakeup_fd(outer_wakeup_fd)
         for number, handler in handlers.items():
             signal.signal(number, handler)
         # The watcher reads the end of the stream.
@@ -106,6 +107,7 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
 
 def _watch(arrivals: socket.socket) -> None:
     """Reports the first signal; ends the process at the second, also during a long C call."""
+    # One byte is the number of a signal; no byte is the end of the stream.
     if first := arrivals.recv(1):
         name = signal.Signals(first[0]).name
         logging.info("%s: ending after the work under way; a second signal ends at once", name)

@@ -32,7 +32,7 @@ class TrainLoop:
     Attributes:
         step: the update.
         batches: the batches of the training set.
-        checkpoints: written here.
+        checkpoints: writes the checkpoints of the run.
         schedule: the run's schedule.
         evaluation: scores the dev set.
         workers: the processes that train together.
@@ -50,9 +50,10 @@ class TrainLoop:
 
     def __post_init__(self) -> None:
         # The update whose result has not been read yet, and which may still be under way: the state
-        # before it, its result, its tokens, and the vectors that it computes.
-        self._unread: tuple[RunState, StepResult, int, int] | None = None
+        # before it, its result, its tokens, and the number of vectors that it computes.
+        self._unread_update: tuple[RunState, StepResult, int, int] | None = None
         self._stop = StopRequest()
+        # The step at which several workers stop together.
         self._stop_at = math.inf
         self.stopped_by: int | None = None
 
@@ -60,10 +61,10 @@ class TrainLoop:
         """Trains on from `state`.
 
         Returns:
-            the state at the end, of which there is a checkpoint.
+            the state at the end; a checkpoint of it has been written.
 
         Raises:
-            UserError: loss or gradient are not finite.
+            UserError: the loss or the gradient is not finite, or a file cannot be written.
         """
         with stop_requested() as self._stop:
             if self.schedule.owes_evaluation(state):
@@ -75,20 +76,20 @@ class TrainLoop:
         return state
 
     def _train_epoch(self, state: RunState) -> RunState:
-        """Trains to the end of the epoch, or of the run."""
+        """Trains to the end of the epoch, or of the run; returns the state there."""
         batches = self._wait_for_epoch(state)
-        # Several workers stop together, whichever has been asked to.
-        all_have_theirs = all(self.workers.gather(batches is not None))
-        if batches is None or not all_have_theirs:
+        # If one worker has been asked to stop, all of them stop.
+        all_have_batches = all(self.workers.gather(batches is not None))
+        if batches is None or not all_have_batches:
             self._stop_at = state.step
             return state
         for source, target, capacity in batches:
             result = self.step(state.step, source, target, capacity, self._stop())
-            # The device computes on meanwhile: the result that is read is the previous one.
+            # Reads the result of the previous update, while the device computes this one.
             self._read_last_update()
             tokens = self.batches.count_tokens(state.epoch, state.batch)
-            computed = self.step.micro_batches * int(capacity.numpy().sum())
-            self._unread = state, result, tokens, computed
+            total_capacity = self.step.micro_batches * int(capacity.numpy().sum())
+            self._unread_update = state, result, tokens, total_capacity
             state = state.after_update()
             if self.schedule.evaluates(state.step):
                 state = self._evaluate(state)
@@ -101,27 +102,28 @@ class TrainLoop:
         return state.after_epoch()
 
     def _wait_for_epoch(self, state: RunState) -> tf.data.Dataset | None:
-        """Returns the batches of an epoch; None if a signal came while they were prepared."""
+        """Returns the rest of the epoch's batches; None if a signal came during preparation."""
         try:
             with self._stop.interrupting():
                 return self.batches.epoch(state.epoch, state.batch, self.step.own_micro_batches)
         except (Interrupted, UserError):
-            # A signal to the process group ends the processes that prepare the epoch, too.
+            # A signal to the process group also ends the processes that prepare the epoch, which
+            # is a UserError here.
             if not self._stop():
                 raise
             return None
 
     def _evaluate(self, state: RunState, preview: bool = False) -> RunState:
-        """Scores the dev set, and returns the state after it; a preview changes nothing."""
+        """Scores the dev set, and returns the state after it, which is unused after a preview."""
         self._read_last_update()
         began = time.monotonic()
-        share = None
+        share = None  # It stays None if a signal interrupts the evaluation.
         with self.log.evaluating(), self.step.average.in_place():
             with contextlib.suppress(Interrupted), self._stop.interrupting():
                 share = self.evaluation.share(preview)
             shares = self.workers.gather(share)
             if None in shares:
-                # There may be no time to finish: the run that goes on begins with it.
+                # There may be no time to finish: a resumed run begins with this evaluation.
                 self._stop_at = state.step
                 return state.awaiting_evaluation()
             scores = self.evaluation.scores(shares)
@@ -132,9 +134,9 @@ class TrainLoop:
         return evaluated
 
     def _save(self, state: RunState) -> None:
-        """Writes a checkpoint, and all reports before it."""
+        """Writes all reports so far, then a checkpoint."""
         self._read_last_update()
-        # The updates before a checkpoint are not made again, so they have to be reported first.
+        # A resumed run does not repeat the updates before a checkpoint: they are reported first.
         self.log.flush()
         self.checkpoints.save(state)
 
@@ -144,9 +146,10 @@ class TrainLoop:
         Raises:
             UserError: the loss or the gradient's norm is not finite.
         """
-        if not self._unread:
+        if not self._unread_update:
             return
-        (before, result, tokens, capacity), self._unread = self._unread, None
+        before, result, tokens, total_capacity = self._unread_update
+        self._unread_update = None
         step = before.step + 1
         if not result.usable:
             loss, norm = float(result.loss), float(result.gradient_norm)
@@ -154,24 +157,25 @@ class TrainLoop:
             problem = f"the loss is {loss:g} and the gradient's norm {norm:g} at {place}"
             fix = "lower the learning rate or bind adam.clip_norm, then start again"
             newest = self.checkpoints.newest or "none was written yet"
-            raise UserError(f"{problem}: {fix}; the last checkpoint is intact ({newest}).")
+            fix += f"; the last checkpoint is intact ({newest})"
+            raise UserError(f"{problem}, expected finite numbers: {fix}.")
         if result.stop_votes:
-            # A worker that writes a checkpoint reads this before the next update, others after it.
+            # All workers make one more update: it may be under way already.
             self._stop_at = min(self._stop_at, step + 1)
-        self.log.update(step, result, tokens, capacity)
+        self.log.update(step, result, tokens, total_capacity)
 
     def _ends(self, state: RunState) -> bool:
-        """Returns whether the run is over, or stopped: several workers after the same update."""
+        """Returns whether the run is over or stopped; several workers stop at the same step."""
         is_stopped = self._stop() if self.workers.count == 1 else state.step >= self._stop_at
         return is_stopped or self.schedule.is_over(state)
 
     def _log_end(self, state: RunState) -> None:
-        """Logs why the run ends."""
+        """Logs why the run ends, and sets `stopped_by` if a signal ends it."""
         if self.schedule.is_out_of_patience(state):
             judged_by = state.metric if state.criterion == "score" else "nll"
             logging.info("train: dev %s has not improved in %d evaluations", judged_by, state.stale)
         if state.awaits_evaluation or not self.schedule.is_over(state):
             # Only a signal ends a run before its time; another worker's is reported as SIGTERM.
             self.stopped_by = self._stop.number or signal.SIGTERM
-            where = "train: stopped by a signal after step %d; the same command goes on from there"
-            logging.info(where, state.step)
+            message = "train: stopped by a signal after step %d; the same command resumes the run"
+            logging.info(message, state.step)

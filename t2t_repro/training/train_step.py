@@ -34,7 +34,7 @@ class StepResult(NamedTuple):
     """The report on one update, as float32 scalars.
 
     Attributes:
-        loss: label-smoothed loss per target token, the smoothing's entropy taken off; in nats.
+        loss: label-smoothed loss per target token, less the entropy of the smoothing; in nats.
         nll: negative log-likelihood per target token; in nats.
         gradient_norm: global norm of the gradient, before clipping.
         learning_rate: the rate of this update.
@@ -70,6 +70,9 @@ class TrainStep:
         average: the moving average of the weights, which follows every update.
         updated: the variables that an update changes.
         apply: updates the weights, once the gradients are summed.
+
+    Raises:
+        UserError: the model lacks a part that is frozen, or `SummedUpdate` refuses the optimizer.
     """
 
     model: Transformer
@@ -91,13 +94,13 @@ class TrainStep:
         self.micro_batch_gradients = MicroBatchGradients(
             self.model, self.settings.loss, self.seed, self.jit_compile, self.updated
         )
-        # It averages all weights: who loads a checkpoint need not know which ones were frozen.
+        # All weights are averaged: to load a checkpoint, one need not know which were frozen.
         self.average = MovingAverage(self.model.trainable_variables, self.decay)
         self.apply = SummedUpdate(self.optimizer, self.updated, self.average)
         step, vote = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)
-        signature = [step, _batch_of(len(self.own_micro_batches)), vote]
+        signature = [step, _batch_spec(len(self.own_micro_batches)), vote]
         self._update_all = tf.function(self._update, input_signature=signature, autograph=False)
-        self._try_all = tf.function(self._try, input_signature=[_batch_of(1)], autograph=False)
+        self._try_all = tf.function(self._try, input_signature=[_batch_spec(1)], autograph=False)
 
     def __call__(
         self,
@@ -113,9 +116,9 @@ class TrainStep:
             step: number of updates before this one.
             source: [own micro-batches, rows, source_length], token ids.
             target: [own micro-batches, rows, target_length], token ids.
-            capacity: [2], how many vectors source and target of a micro-batch are packed into; at
-                least one more than its tokens, which is the default for the fullest one. XLA
-                compiles a program for each pair of numbers.
+            capacity: [2], how many vectors source and target of a micro-batch are packed into. The
+                default is the least that is allowed: one more than the tokens of the fullest
+                micro-batch. XLA compiles a program for each pair of numbers.
             asks_to_stop: whether this worker votes for the end of the run.
 
         Returns:
@@ -129,10 +132,11 @@ class TrainStep:
 
     def _update(self, step: tf.Tensor, batch: Batch, vote: tf.Tensor) -> StepResult:
         """Updates the weights by the gradient of a global batch."""
-        *reported, gradients = self.strategy.run(self._gradients, args=(step, batch, vote))
-        sums, votes = self._first_of(reported)
+        sums, votes, gradients = self.strategy.run(self._gradients, args=(step, batch, vote))
+        sums, votes = self._first_of((sums, votes))
         norm = tf.linalg.global_norm(self._first_of(gradients))
         is_usable = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
+        # Before `apply`, which counts the update.
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         self.apply(gradients, is_usable)
         return StepResult(
@@ -147,13 +151,14 @@ class TrainStep:
     def _gradients(
         self, step: tf.Tensor, batch: Batch, vote: tf.Tensor
     ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
-        """Computes on one replica, and returns sums over all replicas.
+        """Computes one replica's micro-batches; returns sums of all replicas.
 
-        They are the sums of loss, votes and gradients. Every replica is given all micro-batches of
-        its worker, a hundred kilobytes of ids.
+        These are the sums of losses, votes and gradients. Every replica receives all micro-batches
+        of its worker, a hundred kilobytes of ids.
         """
         replica = tf.distribute.get_replica_context()
         count = self.micro_batches_per_replica
+        # Of the replica's first micro-batch: the number in the global batch, the index in `batch`.
         number = tf.cast(replica.replica_id_in_sync_group, tf.int32) * count
         first = number - self.own_micro_batches.start
         source, target = (ids[first : first + count] for ids in (batch.source, batch.target))
@@ -166,17 +171,16 @@ class TrainStep:
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         return sums, votes, gradients
 
-    def _first_of(self, everywhere: Any) -> Any:
-        """Returns the first replica's value; all replicas have the same one."""
-        return tf.nest.map_structure(
-            lambda x: self.strategy.experimental_local_results(x)[0], everywhere
-        )
+    def _first_of(self, per_replica: Any) -> Any:
+        """Returns the first replica's values; all replicas have the same ones."""
+        local_values = self.strategy.experimental_local_results
+        return tf.nest.map_structure(lambda value: local_values(value)[0], per_replica)
 
     def compile(self, shapes: Sequence[BatchShape]) -> None:
-        """Runs one micro-batch of every shape on every replica.
+        """Runs one micro-batch of every shape on every replica, and updates nothing.
 
-        XLA, if used, compiles it. Shows in the first minutes, not hours later, that a batch does
-        not fit in memory. Nothing is updated.
+        XLA, if used, compiles a program for each shape. A batch that does not fit in memory is
+        reported in the first minutes, not hours later.
 
         Args:
             shapes: shapes of the micro-batches.
@@ -191,15 +195,14 @@ class TrainStep:
             try:
                 self._try_all(Batch(source, target, np.array(shape.capacity, np.int32)))
             except tf.errors.ResourceExhaustedError as error:
-                raise UserError(
-                    f"a micro-batch of the shape {size} does not fit in memory: raise "
-                    "TrainStep.micro_batches, or lower Batches.tokens_per_batch."
-                ) from error
+                problem = f"a micro-batch of the shape {size} does not fit in memory"
+                fix = "raise TrainStep.micro_batches, or lower Batches.tokens_per_batch"
+                raise UserError(f"{problem}: {fix}.") from error
 
     def _try(self, batch: Batch) -> tf.Tensor:
-        """Computes a micro-batch's gradients on every replica, and sums their norms.
+        """Computes a micro-batch's gradients on every replica, and returns the sum of their norms.
 
-        TensorFlow would leave out a replica whose result is not used.
+        The sum depends on all replicas: TensorFlow would not run one whose result is unused.
         """
 
         def norm() -> tf.Tensor:
@@ -210,7 +213,7 @@ class TrainStep:
         return tf.add_n(self.strategy.experimental_local_results(self.strategy.run(norm)))
 
 
-def _batch_of(micro_batches: int) -> Batch:
-    """Returns the signature of a batch of any lengths."""
+def _batch_spec(micro_batches: int) -> Batch:
+    """Returns the `tf.TensorSpec`s of a batch of any lengths."""
     ids = tf.TensorSpec([micro_batches, None, None], tf.int32)
     return Batch(ids, ids, tf.TensorSpec([2], tf.int32))

@@ -52,8 +52,9 @@ def train(
     several workers prepares data and writes.
 
     Args:
-        experiment: its settings.
-        configuration: returns the configuration in effect so far; called again when all is built.
+        experiment: settings of the run.
+        configuration: returns the configuration in effect so far. It is called before the model is
+            built, and again afterwards.
         model_dir: see `ModelDirectory`.
         data_dir: see `Preparation`.
 
@@ -68,22 +69,27 @@ def train(
     settings = experiment.train
     directory = ModelDirectory(model_dir)
     initial = initial_model(directory, settings)
-    # A run that goes on does not need its initial model any more.
-    start = (initial.directory if initial else directory) if settings.init_from else None
-    experiment = fit_to_data(experiment, start)
+    # A resumed run has the subwords itself: it does not need its initial model any more.
+    subwords_from = initial.directory if initial else directory
+    experiment = fit_to_data(experiment, subwords_from if settings.init_from else None)
     workers = find_workers()
-    with workers.connected(), ExitStack() as held:
+    with workers.connected(), ExitStack() as lock:
         workers.check_same_run(directory, configuration().config)
         step = make_step(experiment, initial, workers)
         with workers.chief_first():
             if workers.is_chief:
-                held.enter_context(directory.held("trainer"))
+                # Until the end of the run, not only of this block.
+                lock.enter_context(directory.held("trainer"))
         run = TrainingRun(step, directory, workers, experiment, initial)
         return run.train(data_dir, configuration)
 
 
 def make_step(experiment: Experiment, initial: InitialModel | None, workers: Workers) -> TrainStep:
-    """Makes the model and its update on the devices of all workers."""
+    """Makes the model and its update on the devices of all workers.
+
+    Raises:
+        UserError: the optimizer, the frozen parts or the initial model do not fit the model.
+    """
     settings, jit_compile = experiment.train, experiment.xla.jit_compile
     strategy = workers.strategy or choose_strategy(experiment.devices.cpu_replicas)
     keras.utils.set_random_seed(settings.seed)
@@ -105,9 +111,9 @@ def make_step(experiment: Experiment, initial: InitialModel | None, workers: Wor
         f"XLA: {'on' if jit_compile else 'off'}"
     )
     if step.settings.frozen:
-        left = sum(weight.shape.num_elements() for weight in step.updated)
+        updated = sum(weight.shape.num_elements() for weight in step.updated)
         frozen = ", ".join(step.settings.frozen)
-        logging.info(f"train: frozen: {frozen}; {left:,} parameters are updated")
+        logging.info(f"train: frozen: {frozen}; {updated:,} parameters are updated")
     return step
 
 
@@ -134,17 +140,16 @@ class TrainingRun:
         self._checkpoints = Checkpoints(self.directory, self.step, settings.checkpoints, is_chief)
         callbacks = [*settings.train.callbacks] if is_chief else []
         if callbacks:
-            # Callbacks read the optimizer there, W&B's for the learning rate.
+            # Callbacks read the optimizer of a compiled model, e.g. W&B's for the learning rate.
             self.step.model.compile(self.step.optimizer)
         self._callbacks = keras.callbacks.CallbackList(
             callbacks, model=self.step.model, epochs=1, steps=settings.schedule.steps, verbose=0
         )
 
     def train(self, data_dir: Path, configuration: Callable[[], Configuration]) -> RunState:
-        """Trains to the end, from the newest checkpoint if there is one; see `train`.
+        """Trains to the end, from the newest checkpoint if there is one.
 
-        Raises:
-            SystemExit: a signal has ended the run.
+        Result and errors are those of the function `train`.
         """
         step, workers, schedule = self.step, self.workers, self.settings.schedule
         data, batches = self._prepare(data_dir)
@@ -152,32 +157,31 @@ class TrainingRun:
         evaluation = DevEvaluation(step.model, translator, data, workers, self.settings.evaluation)
         report = batches.report()
         logging.info("data: %s", report)
-        described = configuration()
-        state, differing = self._begin(data, report, described)
+        complete_configuration = configuration()
+        state, differences = self._begin(data, report, complete_configuration)
         if schedule.has_ended(state):
             batches.close()
             return state
 
-        start, began = state, time.monotonic()
+        first_step, began = state.step, time.monotonic()
         if not schedule.is_over(state):
-            # Segmenting an epoch takes a while: here a signal ends it at once.
+            # Planning takes a while: here, before the loop, a signal ends it at once.
             batches.plan(state.epoch)
             step.compile(batches.shapes)
         tensorboard = self.directory.tensorboard if workers.is_chief else None
         log = MetricsLog(tensorboard, schedule, state, self._callbacks)
         with closing(batches), log:
-            if differing or not state.step:
-                log.text("configuration", described.operative_markdown, state.step)
+            if differences or not state.step:
+                log.text("configuration", complete_configuration.operative_markdown, state.step)
             loop = TrainLoop(step, batches, self._checkpoints, schedule, evaluation, workers, log)
             state = loop.run(state)
         if loop.stopped_by:
-            # As if the signal had ended the process: schedulers start such a job again.
+            # The status as if the signal had killed the process: schedulers start the job again.
             raise SystemExit(128 + loop.stopped_by)
-        split = "" if "test" in data.splits else " --split=dev"
+        updates = state.step - first_step
         took = timedelta(seconds=round(time.monotonic() - began))
-        updates = f"{state.step - start.step:,} updates took {took}"
-        logging.info(f"train: finished step {state.step:,}; {updates}")
-        self._log_next(data_dir, split)
+        logging.info(f"train: finished step {state.step:,}; {updates:,} updates took {took}")
+        self._log_next_commands(data_dir, "" if "test" in data.splits else " --split=dev")
         return state
 
     def _prepare(self, data_dir: Path) -> tuple[PreparedData, Batches]:
@@ -186,7 +190,8 @@ class TrainingRun:
         with workers.chief_first():
             data = prepare(preparation, data_dir) if workers.is_chief else open_data(data_dir)
         workers.check_same("data with the checksum", data.checksum)
-        # Dropout of attention weights draws for padding too: without it the draws would differ.
+        # XLA needs static shapes. Dropout of attention weights draws for padding too: without
+        # padding, the draws would differ.
         is_static = step.jit_compile or step.model.config.attention_dropout > 0
         batches = Batches(
             data.store("train"),
@@ -202,23 +207,22 @@ class TrainingRun:
     def _begin(
         self, data: PreparedData, report: EpochReport, configuration: Configuration
     ) -> tuple[RunState, list[str]]:
-        """Restores or starts the state of the run, and describes the run in its directory.
+        """Restores or starts the state of the run, and writes the directory's metadata.
 
         Returns:
-            the state, and sentences about the bindings and the epoch of an earlier start that
-            differ from these.
+            the state, and the differences of bindings and epoch from an earlier start.
         """
         directory, workers, schedule = self.directory, self.workers, self.settings.schedule
         epoch = dataclasses.asdict(report)
-        differing = differing_epoch(directory.epoch_json, epoch)
+        differences = differing_epoch(directory.epoch_json, epoch)
         if directory.config_gin.is_file():
             earlier, now = map(bindings_in, (read_gin(directory.config_gin), configuration.config))
-            differing = differing_values(earlier, now) + differing
+            differences = differing_values(earlier, now) + differences
         with workers.chief_first():
             if workers.is_chief:
                 directory.check_same_model(self.step.model, data.subwords)
             state = self._checkpoints.restore()
-            # A finished run keeps its description: it was not trained with another one.
+            # A finished run keeps its metadata: it was not trained with this configuration.
             if workers.is_chief and not schedule.has_ended(state):
                 self._checkpoints.tidy()
                 directory.write_metadata(
@@ -227,23 +231,26 @@ class TrainingRun:
                 write_json(directory.epoch_json, epoch)
         if self.initial:
             state = self._start_from(self.initial, data)
+        elif workers.is_chief and not self._checkpoints.newest:
+            # Of an earlier start that was killed before its first checkpoint.
+            directory.ancestry_json.unlink(missing_ok=True)
         workers.check_same("a --model_dir at step", state.step)
-        self._log_start(state, differing)
-        return state, differing
+        self._log_start(state, differences)
+        return state, differences
 
     def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
-        """Copies the initial model's weights; the first evaluation is of them."""
+        """Copies the initial model's weights, and returns a state in which their scores are due."""
         ancestor = initial.give(self.step.model, data.subwords)
         self.step.average.restart()
         self.workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
         if self.workers.is_chief:
-            others = read_ancestry(initial.directory.ancestry_json)
-            write_ancestry(self.directory.ancestry_json, [ancestor, *others])
+            older = read_ancestry(initial.directory.ancestry_json)
+            write_ancestry(self.directory.ancestry_json, [ancestor, *older])
         return RunState().awaiting_evaluation()
 
-    def _log_start(self, state: RunState, differing: Sequence[str]) -> None:
-        """Logs the step after which a run goes on or has finished, and bindings that differ."""
-        # A run that was stopped before its first update has a checkpoint of step 0.
+    def _log_start(self, state: RunState, differences: Sequence[str]) -> None:
+        """Logs the step after which a run goes on or has finished, and differences from before."""
+        # A new run. One that was stopped before its first update has a checkpoint of step 0.
         if not state.step and not self._checkpoints.newest:
             return
         is_over = self.settings.schedule.is_over(state)
@@ -254,20 +261,20 @@ class TrainingRun:
             )
         else:
             logging.info("train: going on after step %d", state.step)
-        for difference in differing:
+        for difference in differences:
             logging.warning("train: now with another configuration: %s", difference)
-        if is_over or differing:
+        if is_over or differences:
             logging.info(
                 "train: to start from this model's weights with a fresh optimizer, on the same or "
                 f"other data, give another --model_dir with {self.directory.as_parent()}"
             )
 
-    def _log_next(self, data_dir: Path, split: str) -> None:
-        """Logs the commands after training; `split` is a flag of `evaluate`."""
+    def _log_next_commands(self, data_dir: Path, split: str) -> None:
+        """Logs the commands to use after training; `split` is a flag of `evaluate`, or ""."""
         path = self.directory.path
         model = f"--model_dir={shlex.quote(str(path))}"
-        is_usual = data_dir == path.parent / "data"
-        data = "" if is_usual else f" --data_dir={shlex.quote(str(data_dir))}"
+        is_default = data_dir == path.parent / "data"
+        data = "" if is_default else f" --data_dir={shlex.quote(str(data_dir))}"
         last = min(len(CheckpointFolder(self.directory.checkpoints).trained()), _PAPER_AVERAGES)
         average = f"python -m t2t_repro.average {model} --last={last}, then " if last > 1 else ""
         logging.info(f"next: {average}python -m t2t_repro.evaluate {model}{data}{split}")

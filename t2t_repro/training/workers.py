@@ -34,7 +34,7 @@ _LOSSES = (
 
 # Far from the keys that tf.distribute counts up from 1 for its own collectives.
 _GROUP_KEY = 2**30
-_MOST_ITEMS = 5
+_MOST_ITEMS = 5  # Of a list, in an error message.
 _SAME_COMMAND = (
     "give all workers the same command, and a --model_dir and --data_dir on a file system that "
     "they share"
@@ -45,12 +45,12 @@ class Workers:
     """The processes that train together: this one, or this one and others.
 
     Args:
-        addresses: host:port of every worker, the chief's first; of one worker none are needed.
+        addresses: host:port of every worker, the chief's first; empty for one worker.
         index: the number of this process among them.
 
     Attributes:
         count: number of workers.
-        index: as given.
+        index: the number of this process, from 0.
         is_chief: whether this is the first worker, which alone writes the model directory and
             the log.
         strategy: spreads replicas over all workers, while they are connected; None for one worker.
@@ -62,14 +62,14 @@ class Workers:
         self.is_chief = index == 0
         self.strategy: tf.distribute.Strategy | None = None
         self._addresses = addresses
-        self._gathers = 0
+        self._gather_count = 0
 
     @contextmanager
     def connected(self) -> Iterator[None]:
         """Connects all workers within the block.
 
-        This worker ends if another is lost. Waits for the others, an hour at most. From then on
-        only the chief logs.
+        Waits for the other workers, an hour at most. From then on only the chief logs. If another
+        worker is lost, this one ends.
 
         Raises:
             UserError: the port of this worker is taken.
@@ -82,34 +82,40 @@ class Workers:
             self._connect()
             yield
         except _LOSSES as error:
-            print(
-                f"error: another worker is lost ({reason_of(error)[:200]}): see its log; start all "
-                "workers again, and the run goes on from its last checkpoint.",
-                file=sys.stderr,
-            )
+            problem = f"another worker is lost ({reason_of(error)[:200]})"
+            fix = "start all workers again, and the run goes on from its last checkpoint"
+            print(f"error: {problem}: see its log; {fix}.", file=sys.stderr)
             raise SystemExit(EXIT_START_AGAIN) from None
 
     def gather(self, value: Any) -> list[Any]:
         """Returns the values of all workers, in their order.
 
-        All workers have to call it alike.
+        All workers must call it at the same point.
 
         Args:
-            value: this worker's value, of types that JSON has. Lists come back for tuples.
+            value: this worker's value, of types that JSON has; tuples are returned as lists.
         """
         if self.count == 1:
             return [value]
         text = json.dumps(value).encode()
-        length = self._all_gather(np.array([len(text)], np.int32)).max()
-        # JSON may end with spaces, so texts of all lengths fit into rows of one.
-        words = np.frombuffer(text.ljust(-(-length // 4) * 4), np.int32)
+        longest = self._all_gather(np.array([len(text)], np.int32)).max()
+        # All rows need the same length: JSON may end with spaces. Collectives take no bytes, but
+        # int32, so the length is rounded up to a multiple of 4 bytes.
+        words = np.frombuffer(text.ljust(-(-longest // 4) * 4), np.int32)
         return [json.loads(row.tobytes()) for row in self._all_gather(words[np.newaxis])]
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Runs the block on the chief, then on the others; a UserError of the chief ends all."""
-        if not self.is_chief and (failure := self.gather(None)[0]):
-            raise UserError(failure)
+        """Runs the block on the chief, then on the others.
+
+        Raises:
+            UserError: the chief's block raised it; the others raise it too, and run no block.
+        """
+        if not self.is_chief:
+            # The others wait here until the chief gathers its error, or None.
+            chief_error = self.gather(None)[0]
+            if chief_error:
+                raise UserError(chief_error)
         try:
             yield
         except UserError as error:
@@ -120,13 +126,13 @@ class Workers:
             self.gather(None)
 
     def check_same(self, what: str, value: Any, hint: str = _SAME_COMMAND) -> None:
-        """Compares a value of all workers.
+        """Checks that a value is the same on all workers.
 
         Args:
             what: names the value in the error.
-            value: this worker's value, of types that JSON has. Of a list, the error shows what
-                differs.
-            hint: what to do where values differ.
+            value: this worker's value, of types that JSON has. Of a list, the error shows the items
+                that differ.
+            hint: how to fix a difference, in the error.
 
         Raises:
             UserError: a worker has another value than the first one.
@@ -135,11 +141,16 @@ class Workers:
         first = values[0]
         for index, other in enumerate(values):
             if other != first:
-                problem = f"worker {index} has {what} {_without(other, first)}"
-                raise UserError(f"{problem}, but worker 0 has {_without(first, other)}: {hint}.")
+                problem = f"worker {index} has {what} {_differing_json(other, first)}"
+                expected = f"worker 0 has {_differing_json(first, other)}"
+                raise UserError(f"{problem}, but {expected}: {hint}.")
 
     def check_same_run(self, directory: ModelDirectory, config: str) -> None:
-        """Compares programs, devices, configurations and model directories of all workers."""
+        """Checks that versions, GPUs, configuration and model directory are the same everywhere.
+
+        Raises:
+            UserError: a worker differs from the first one.
+        """
         versions = [f"{name} {version(name)}" for name in ("t2t_repro", "tensorflow", "keras")]
         self.check_same("the versions", versions, "install the same on all machines")
         gpus = len(tf.config.list_physical_devices("GPU"))
@@ -149,7 +160,7 @@ class Workers:
         self.check_same("a --model_dir with the newest checkpoint", newest)
 
     def _connect(self) -> None:
-        """Waits for all workers, and makes their strategy.
+        """Waits for all workers, and sets `strategy`.
 
         Raises:
             UserError: the port of this worker is taken.
@@ -158,7 +169,7 @@ class Workers:
         logging.info("%s waits for the others; worker 0 writes the log", who)
         if not self.is_chief:
             logging.set_verbosity(logging.ERROR)
-        # It describes the cluster at length.
+        # TensorFlow describes the cluster at length.
         tf.get_logger().setLevel("WARNING")
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec({"worker": list(self._addresses)}),
@@ -173,19 +184,20 @@ class Workers:
         except tf.errors.UnknownError as error:
             if "Could not start gRPC server" not in str(error):
                 raise
-            problem = f"the port of worker {self.index}, {self._addresses[self.index]}, is taken"
-            fix = "end the program that has it (see ss -ltnp), or change TF_CONFIG of all workers"
-            raise UserError(f"{problem}: {fix}.") from error
+            problem = f"the port of worker {self.index} at {self._addresses[self.index]} is taken"
+            fix = "end it, or give all workers other ports in TF_CONFIG"
+            raise UserError(f"{problem} by another program (see ss -ltnp): {fix}.") from error
 
     def _all_gather(self, row: np.ndarray) -> np.ndarray:
-        """Concatenates arrays of one shape from all workers, on CPUs."""
-        self._gathers += 1
+        """Concatenates arrays of one shape from all workers along the first axis, on CPUs."""
+        # Every collective has its own key, which is the same on all workers.
+        self._gather_count += 1
         with tf.device("CPU:0"):
             gathered = tf.raw_ops.CollectiveGatherV2(
                 input=row,
                 group_size=self.count,
                 group_key=_GROUP_KEY,
-                instance_key=self._gathers,
+                instance_key=self._gather_count,
                 ordering_token=[],
                 communication_hint="ring",
             )
@@ -205,6 +217,7 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
     Returns:
         a MirroredStrategy; TensorFlow's default one for a single device.
     """
+    # Listing logical devices initialises them: afterwards the CPU cannot be split any more.
     gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy([gpu.name for gpu in gpus])
@@ -222,14 +235,17 @@ def own_replicas(strategy: tf.distribute.Strategy) -> range:
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return range(strategy.num_replicas_in_sync)
     resolver = strategy.cluster_resolver
-    share = strategy.num_replicas_in_sync // resolver.cluster_spec().num_tasks("worker")
-    return range(resolver.task_id * share, (resolver.task_id + 1) * share)
+    per_worker = strategy.num_replicas_in_sync // resolver.cluster_spec().num_tasks("worker")
+    return range(resolver.task_id * per_worker, (resolver.task_id + 1) * per_worker)
 
 
 def find_workers() -> Workers:
     """Returns the workers of TF_CONFIG, or else of Slurm's `srun`.
 
     Without either, this process is the only one.
+
+    Raises:
+        UserError: TF_CONFIG does not describe workers.
     """
     if os.environ.get("TF_CONFIG"):
         return _tf_config_workers()
@@ -261,7 +277,7 @@ def _tf_config_workers() -> Workers:
 
 def _slurm_workers() -> Workers:
     """Returns the workers that Slurm has started."""
-    # Two jobs may have tasks on one machine.
+    # Ports depend on the job, since two jobs may share a machine; all are below the ephemeral ones.
     port = 12_000 + int(os.environ["SLURM_JOB_ID"]) % 20_000
     # Setting gpus_per_node to the task count stops the resolver from probing GPUs.
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
@@ -269,7 +285,7 @@ def _slurm_workers() -> Workers:
         port_base=port, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
     )
     addresses = resolver.cluster_spec().as_dict()["worker"]
-    # Not by its rank: it sorts machines by name, n10 before n9; Slurm does not.
+    # Not by Slurm's rank: the resolver sorts machines by name (n10 before n9), Slurm does not.
     node, local_id = os.environ["SLURMD_NODENAME"], int(os.environ["SLURM_LOCALID"])
     return Workers(addresses, addresses.index(f"{node}:{port + local_id}"))
 
@@ -281,18 +297,19 @@ def _signals_during_a_long_call() -> Iterator[None]:
     Ctrl-C ends the process at once; SIGTERM waits for the end of the call. TensorFlow takes SIGTERM
     for itself when it connects workers; Python's handler is set again.
     """
-    handlers = signal.signal(signal.SIGINT, signal.SIG_DFL), signal.getsignal(signal.SIGTERM)
+    sigint_handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sigterm_handler = signal.getsignal(signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handlers[0])
-        signal.signal(signal.SIGTERM, handlers[1])
+        signal.signal(signal.SIGINT, sigint_handler)
+        signal.signal(signal.SIGTERM, sigterm_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 
-def _without(value: Any, other: Any) -> str:
-    """Writes a value as JSON; of a list, only items that the other lacks."""
+def _differing_json(value: Any, other: Any) -> str:
+    """Returns a value as JSON; of a list, only the first items that the other list lacks."""
     if isinstance(value, list):
         value = [item for item in value if item not in other][:_MOST_ITEMS]
     return json.dumps(value)

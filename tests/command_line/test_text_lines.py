@@ -8,7 +8,7 @@ import pytest
 
 from t2t_repro import progress
 from t2t_repro.command_line import text_lines
-from t2t_repro.command_line.text_lines import converse, count_lines, read_blocks, work_in_blocks
+from t2t_repro.command_line.text_lines import count_lines, output_lines, read_blocks, work_in_blocks
 from t2t_repro.data.line_files import COMPRESSED
 from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError
@@ -203,12 +203,12 @@ def test_one_input_is_standard_input(folder, give):
 
 def test_a_score_stands_between_its_line_s_number_and_its_text():
     found = [Translation("a\nb", -1.5), Translation("c", -2.0, finished=False)]
-    assert [*text_lines.written(3, found, False)] == ["a b", "c"]
-    assert [*text_lines.written(3, found, True)] == ["3\t-1.5000\ta b", "3\t-2.0000\tc\tunfinished"]
+    assert [*output_lines(3, found, False)] == ["a b", "c"]
+    assert [*output_lines(3, found, True)] == ["3\t-1.5000\ta b", "3\t-2.0000\tc\tunfinished"]
 
 
 def test_the_prompt_translates_line_by_line(monkeypatch, capsys):
     lines = iter(["one", "two", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
-    converse(lambda lines: [f"<{line}>" for line in lines])
+    text_lines.converse(lambda lines: [f"<{line}>" for line in lines])
     assert capsys.readouterr().out == "<one>\n<two>\n"

@@ -113,7 +113,7 @@ def test_the_processor_decides_the_precision(flags, precision, gin_file, tmp_pat
         ("Transformer.vocab_size = 269", "Transformer.vocab_size is 269"),
         (f"{UNTIED}\nTransformer.source_vocab_size = 269", "Transformer.source_vocab_size is 269"),
         (TWO, "bind 'target_softmax' or 'none'"),
-        (f"{LEARNED}\nlongest = 50", "Transformer.max_length is 50"),
+        (f"{LEARNED}\nlongest = 50", "Transformer.max_length = 50"),
     ],
 )
 def test_a_mistake_is_named_in_one_line(gin_file, binding, named):
@@ -240,7 +240,8 @@ def test_an_include_overrides_what_comes_before_it_alone(tmp_path):
     path.write_text("include 'base.gin'\n\nTrainingSchedule.stops = 2\n")
     with pytest.raises(UserError, match=r"mine\.gin, line 3"):
         schedule_of(path)
-    path.write_text("include 'mine.gin'\n")
+    path.write_text("include 'base.gin'\n")
+    (tmp_path / "base.gin").write_text("include 'mine.gin'\n")
     with pytest.raises(UserError, match="includes itself"):
         schedule_of(path)
 

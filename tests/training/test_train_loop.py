@@ -302,7 +302,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, batches, uninterrupted
     options: Any = {"every_steps": 2, "schedule": {"evaluate_every": 4}, "scores": [(3.0, 9.0)]}
     run = begin(tmp_path, Meddling(batches, 6, poison), 20, **options)
     with pytest.raises(
-        UserError, match=r"the loss is nan .* step 6 \(epoch 1, batch 1\): .*step-4"
+        UserError, match=r"the loss is nan .* step 6 \(epoch 1, batch 1\), .*: .*step-4"
     ):
         run.go()
     assert (written(tmp_path), written(tmp_path, "best")) == ([2, 4], [4])

@@ -20,8 +20,8 @@ class Corpus(Protocol):
     def splits(self) -> tuple[str, ...]:
         """The names of the splits.
 
-        They are "train", "dev" (optional in a mixture), usually "test", and others. Every split but
-        "train" is held out.
+        They are "train", "dev" (optional in a mixture), usually "test", and others. All but "train"
+        are held out.
         """
 
     def describe(self) -> dict[str, Any]:
@@ -57,22 +57,20 @@ class Corpus(Protocol):
 
 
 def given_splits(train: _Entry, dev: _Entry | None, test: _Entry | None) -> dict[str, _Entry]:
-    """Returns the entries that are not None, by split."""
+    """Returns the entries that are not None, by the name of their split."""
     given = {"train": train, "dev": dev, "test": test}
     return {split: entry for split, entry in given.items() if entry is not None}
 
 
 def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]:
-    """Yields and checks the pairs of a split.
-
-    They are checked because users write corpora too.
+    """Yields the pairs of a split, checked, since users write corpora too.
 
     Raises:
         UserError: an item is not a pair of strings, or has a line break.
     """
     for pair in corpus.read(split, download_dir):
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
-        if not is_pair or not all(isinstance(side, str) and "\n" not in side for side in pair):
+        if not (is_pair and all(isinstance(side, str) and "\n" not in side for side in pair)):
             problem = f"{type(corpus).__name__}.read yields {pair!r} in the split {split!r}"
             raise UserError(f"{problem}, expected pairs of strings, each on one line")
         yield pair

@@ -87,8 +87,8 @@ class Mixture:
         splits: the names of the splits of all corpora.
 
     Raises:
-        UserError: a corpus is a mixture, a tag or weight is of none of them, no weight is positive,
-            or both weights and a temperature are given.
+        UserError: a corpus is a mixture, a tag is of no corpus, weights are not those of all
+            corpora or are all 0, or both weights and a temperature are given.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Mixture:
         if unknown := sorted(set(tags) - set(names)):
             raise UserError(f"Mixture.tags has {unknown[0]!r}, expected some of {_listed(names)}.")
         if weights is not None and temperature is not None:
-            raise UserError("Mixture.weights and .temperature are both bound, expected one.")
+            raise UserError("Mixture.weights and .temperature are both bound: bind only one.")
         if weights is not None and set(weights) != set(names):
             raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
         if weights is not None and not any(weights.values()):
@@ -116,7 +116,8 @@ class Mixture:
         self._weights = weights
         self._temperature = temperature or 1.0
         self._epoch_sentences = epoch_sentences
-        self.splits = tuple(dict.fromkeys(x for part in self.parts for x in part.corpus.splits))
+        splits = [split for part in self.parts for split in part.corpus.splits]
+        self.splits = tuple(dict.fromkeys(splits))
 
     def describe(self) -> dict[str, Any]:
         """Returns the descriptions and tags of the corpora, not their weights."""
@@ -178,9 +179,7 @@ class Altered:
 @configurable()
 @dataclass(frozen=True)
 class Reversed(Altered):
-    """A corpus with source and target exchanged.
-
-    It serves, for example, a model of both directions.
+    """A corpus with source and target exchanged, for example for a model of both directions.
 
     Attributes:
         corpus: the other corpus.
@@ -191,13 +190,13 @@ class Reversed(Altered):
         return {"corpus": "Reversed", "of": self.corpus.describe()}
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split, exchanged."""
+        """Yields the pairs of a split with source and target exchanged."""
         for source, target in self.corpus.read(split, download_dir):
             yield target, source
 
 
 def parts_of(corpus: Corpus) -> Sequence[Part]:
-    """Returns the corpora of a mixture; a single corpus is its own part."""
+    """Returns the parts of a mixture; of another corpus, one part without a name or tag."""
     return corpus.parts if isinstance(corpus, Mixture) else [Part("", corpus)]
 
 
@@ -217,28 +216,27 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
         weights: none negative, some positive.
 
     Returns:
-        integers that sum to `total`, each less than 1 away from its exact part. Of equal
+        integers that sum to `total`, by name, each less than 1 away from its exact share. Of equal
         remainders, the first is rounded up first.
     """
     # Exact fractions, so that no rounding makes workers disagree.
     exact = {name: Fraction(weight) for name, weight in weights.items()}
-    whole = sum(exact.values())
-    parts = {name: total * weight / whole for name, weight in exact.items()}
-    counts = {name: int(part) for name, part in parts.items()}
-    by_remainder = sorted(parts, key=lambda name: counts[name] - parts[name])
+    total_weight = sum(exact.values())
+    shares = {name: total * weight / total_weight for name, weight in exact.items()}
+    counts = {name: int(share) for name, share in shares.items()}
+    # The largest remainder first.
+    by_remainder = sorted(shares, key=lambda name: counts[name] - shares[name])
     for name in by_remainder[: total - sum(counts.values())]:
         counts[name] += 1
     return counts
 
 
 class EpochMixture:
-    """The sentences of a mixture in an epoch.
-
-    They are a pure function of the seed and the epoch.
+    """Chooses the sentences of each epoch of a mixture: a pure function of seed and epoch.
 
     Args:
-        corpora: the sentences of the store that each corpus has, by name.
-        counts: number of sentences of each in an epoch.
+        corpora: the range of each corpus's sentences in the store, by name.
+        counts: the number of sentences of each corpus in an epoch, by name.
         seed: seed of the run, not negative.
     """
 
@@ -253,24 +251,24 @@ class EpochMixture:
         Args:
             epoch: from 0.
         """
-        return np.concatenate(
-            [
-                np.repeat(np.arange(stored.start, stored.stop), self._times(index, name, epoch))
-                for index, (name, stored) in enumerate(self.corpora.items())
-            ]
-        )
+        repeated = [
+            np.repeat(np.arange(stored.start, stored.stop), self._repeats(index, name, epoch))
+            for index, (name, stored) in enumerate(self.corpora.items())
+        ]
+        return np.concatenate(repeated)
 
-    def _times(self, index: int, name: str, epoch: int) -> NDArray[np.int64]:
-        """Returns how often an epoch has each sentence of a corpus, [size]."""
-        size = len(self.corpora[name])
-        begin, end = (number * self.counts[name] for number in (epoch, epoch + 1))
-        times = np.full(size, end // size - begin // size)
-        times[self._stream_start(index, size, end)] += 1
-        times[self._stream_start(index, size, begin)] -= 1
-        return times
+    def _repeats(self, index: int, name: str, epoch: int) -> NDArray[np.int64]:
+        """Counts how often an epoch has each sentence of a corpus, [size]."""
+        size, count = len(self.corpora[name]), self.counts[name]
+        # The epoch's positions in the stream. Each permutation of the corpus is one round.
+        start, stop = epoch * count, (epoch + 1) * count
+        repeats = np.full(size, stop // size - start // size)
+        repeats[self._round_until(index, size, stop)] += 1
+        repeats[self._round_until(index, size, start)] -= 1
+        return repeats
 
-    def _stream_start(self, index: int, size: int, position: int) -> NDArray[np.int64]:
-        """Returns the sentences of a corpus's stream before a position, in the same round."""
+    def _round_until(self, index: int, size: int, position: int) -> NDArray[np.int64]:
+        """Returns the sentences of corpus `index` from the start of a round to a position in it."""
         number, offset = divmod(position, size)
         if not offset:
             return np.empty(0, np.int64)
@@ -279,15 +277,14 @@ class EpochMixture:
 
 
 def _check_unmixed(parameter: str, corpus: Corpus) -> None:
-    """Checks that a part of another corpus is not a mixture, whose weights would be lost.
+    """Checks that a corpus inside another one is not a mixture, whose weights would be lost.
 
     Raises:
-        UserError: it is a mixture.
+        UserError: it is a mixture; the message begins with the gin parameter.
     """
     if isinstance(corpus, Mixture):
-        raise UserError(
-            f"{parameter} is a mixture, expected a single corpus: list all corpora in one Mixture."
-        )
+        problem = f"{parameter} is a mixture, expected a single corpus"
+        raise UserError(f"{problem}: list all corpora in one Mixture.")
 
 
 def _listed(names: Iterable[str]) -> str:

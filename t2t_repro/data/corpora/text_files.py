@@ -19,12 +19,12 @@ from t2t_repro.errors import UserError
 Entry = str | Sequence[str]
 """`"train.tsv"`: source and target in two columns; `("train.en", "train.de")`: aligned files."""
 
+# Other formats of parallel text, by regular expressions of a file's name and first line.
 _FORMATS = {
     r".*\n\s*<(\?xml|!doctype|tmx|xliff|srcset|refset|tstset)\b": "TMX or other XML",
     r'.*\n\s*([\[{]\s*)+("|$)': "JSON",
     r".*\.csv(\.\w+)?\n[^\t]*$": "CSV",
 }
-"""Other formats of parallel text, by name and first line of a file."""
 
 
 @configurable()
@@ -49,7 +49,7 @@ class TextFilesCorpus:
         more_tests: entries of further test sets, by name.
 
     Attributes:
-        splits: the names of the splits that are there.
+        splits: the names of the splits that are given.
 
     Raises:
         UserError: an entry is neither one file nor two, or a name of `more_tests` cannot be used.
@@ -71,9 +71,14 @@ class TextFilesCorpus:
         self.splits = tuple(self._files)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file; its folder does not matter."""
-        files = self._files.items()
-        splits = {split: [[*map(identify, paths)] for paths in entries] for split, entries in files}
+        """Returns name, size and SHA-256 of every file; its folder does not matter.
+
+        Raises:
+            UserError: a file is missing.
+        """
+        splits = {}
+        for split, entries in self._files.items():
+            splits[split] = [list(map(identify, paths)) for paths in entries]
         return {"corpus": "TextFilesCorpus", "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
@@ -83,16 +88,16 @@ class TextFilesCorpus:
             download_dir: not used.
 
         Raises:
-            UserError: a file is missing or blank, or line counts differ.
+            UserError: a file is missing, blank or in another format, or line counts differ.
         """
         for split, entries in self._files.items():
             for paths in entries:
-                check_line_counts({str(path): _length(path, 3 - len(paths)) for path in paths})
+                columns = 2 if len(paths) == 1 else 1
+                check_line_counts({str(path): _count_lines(path, columns) for path in paths})
                 if not any(source.strip() and target.strip() for source, target in _read(paths)):
-                    raise UserError(
-                        f"{' and '.join(map(str, paths))}: no line has text on both sides, "
-                        f"expected sentence pairs in TextFilesCorpus.{split}: check the files."
-                    )
+                    problem = f"{' and '.join(map(str, paths))}: no line has text on both sides"
+                    expected = f"expected sentence pairs in TextFilesCorpus.{split}"
+                    raise UserError(f"{problem}, {expected}: check the files.")
                 _warn_if_exchanged(self._files["train"][0], paths)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
@@ -106,70 +111,72 @@ class TextFilesCorpus:
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
-    """Returns for each entry one path (columns) or two (aligned).
+    """Returns the paths of each entry: one file of two columns, or two aligned files.
 
     Raises:
         UserError: an entry is neither one file nor two different ones.
     """
     parsed = []
-    # Pairs may also stand in round brackets.
+    # A tuple of anything but names is a list of entries, too.
     is_list = isinstance(value, list) or any(not isinstance(name, str) for name in value)
+    # The entry of an empty list has no file, which is an error.
     entries: list[Any] = ([*value] or [()]) if is_list else [value]
     for entry in entries:
         names = (entry,) if isinstance(entry, str) else entry
         are_different = len({*map(realpath, names)}) == len(names)
         if len(names) not in (1, 2) or not are_different:
-            raise UserError(
-                f"TextFilesCorpus.{split} is {entry!r}, expected a pair of different files "
-                "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"
-            )
+            problem = f"TextFilesCorpus.{split} is {entry!r}"
+            expected = "a pair of different files ('a.en', 'a.de'), a file of two columns 'a.tsv'"
+            raise UserError(f"{problem}, expected {expected}, or a list of these")
         parsed.append(tuple(Path(expanduser(str(name))) for name in names))
     return parsed
 
 
 def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
-    """Yields the pairs of an entry, which `_length` has checked."""
+    """Returns an iterator over the pairs of an entry, which `_count_lines` has checked."""
     if len(paths) == 2:
         return zip(*map(read_lines, paths), strict=True)
     return (tuple(line.split("\t")) for line in read_lines(paths[0]))  # type: ignore[misc]
 
 
-def _length(path: Path, columns: int) -> int:
-    """Counts the lines of a file, and checks that they have 1 or 2 columns.
+def _count_lines(path: Path, columns: int) -> int:
+    """Counts the lines of a file, and checks that they have so many columns, 1 or 2.
 
     Raises:
         UserError: the file is not plain text, or too many lines have another number of columns.
     """
     start = f"{path.name}\n{next(read_lines(path), '')}"
-    kinds = (kind for pattern, kind in _FORMATS.items() if re.match(pattern, start, re.I))
-    if kind := next(kinds, None):
-        raise UserError(
-            f"{path} is {kind}, expected text: convert it to a sentence a line, in a file for each "
-            "side, or to lines of a source, a tab and a target."
-        )
+    formats = (name for pattern, name in _FORMATS.items() if re.match(pattern, start, re.I))
+    if other_format := next(formats, None):
+        problem = f"{path} is {other_format}, expected text"
+        form = "a sentence a line, in a file for each side, or to lines of source, tab and target"
+        raise UserError(f"{problem}: convert it to {form}.")
     # One byte a line.
     counts = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
     unfit = [number for number, count in enumerate(counts, start=1) if count != columns]
     # Real text has a stray tab here and there: one in the 29,000 German lines of Multi30k.
-    if len(unfit) > (len(counts) / 1000 if columns == 1 else 0):
+    tolerated = len(counts) / 1000 if columns == 1 else 0
+    if len(unfit) > tolerated:
+        first = unfit[0]
         raise UserError(
-            f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} tab-separated columns, expected "
-            f"{columns}: 'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are "
-            "two aligned files without tabs; a list has several of them."
+            f"{path}, line {first}: {counts[first - 1]} tab-separated columns, expected {columns}: "
+            "'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are two aligned "
+            "files without tabs; a list has several of them."
         )
     return len(counts)
 
 
-@cache  # Once a process, which checks a corpus several times.
+@cache  # A process checks a corpus several times, but warns once.
 def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None:
-    """Warns where the source of an entry looks like the target of the first one."""
-    (source, target), (its_source, _) = map(_fragments, (first, other))
-    if (its_source & target).total() > 2 * (its_source & source).total():
-        its_files, files = (" and ".join(map(str, paths)) for paths in (other, first))
-        logging.warning(f"{its_files}: source and target look exchanged, compared with {files}")
+    """Warns if the source of an entry looks like the target of the first entry."""
+    source, target = _count_four_grams(first)
+    other_source, _ = _count_four_grams(other)
+    if (other_source & target).total() > 2 * (other_source & source).total():
+        other_files, files = (" and ".join(map(str, paths)) for paths in (other, first))
+        logging.warning(f"{other_files}: source and target look exchanged, compared with {files}")
 
 
-def _fragments(paths: tuple[Path, ...]) -> list[Counter[str]]:
-    """Counts the groups of four letters on both sides of the first pairs."""
+def _count_four_grams(paths: tuple[Path, ...]) -> list[Counter[str]]:
+    """Counts the groups of four characters in the first 500 sentences of each side."""
     sides = map(" ".join, zip(*islice(_read(paths), 500), strict=True))
     return [Counter(side[i : i + 4] for i in range(len(side) - 3)) for side in sides]

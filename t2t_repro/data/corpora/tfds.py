@@ -57,7 +57,11 @@ class TfdsCorpus:
         return given_splits(self.train_split, self.dev_split, self.test_split)
 
     def describe(self) -> dict[str, Any]:
-        """Returns data set, version, languages, and each split's TFDS name and number of pairs."""
+        """Returns data set, version, languages, and each split's TFDS name and number of pairs.
+
+        Raises:
+            UserError: the data set is not prepared, or lacks a language or a split.
+        """
         info = self._prepared_builder().info
         return {
             "corpus": "TfdsCorpus",
@@ -84,7 +88,7 @@ class TfdsCorpus:
         if not builder.is_prepared():
             try:
                 builder.download_and_prepare(download_dir=str(download_dir / "tfds"))
-            except Exception as error:  # Of a dozen libraries.
+            except Exception as error:  # TFDS downloads with many libraries.
                 raise UserError(
                     f"TFDS cannot fetch {self.name!r} ({type(error).__name__}: "
                     f"{reason_of(error)}), which is not in {builder.data_dir}: run tfds build "
@@ -124,10 +128,9 @@ class TfdsCorpus:
         try:
             return tfds.builder(self.name, data_dir=data_dir)
         except (tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError) as error:
-            raise UserError(
-                f"TFDS has no data set {self.name!r} ({reason_of(error)}), expected a name such as "
-                "'wmt14_translate/de-en' from tensorflow.org/datasets/catalog."
-            ) from error
+            problem = f"TFDS has no data set {self.name!r} ({reason_of(error)})"
+            expected = "a name such as 'wmt14_translate/de-en' from tensorflow.org/datasets/catalog"
+            raise UserError(f"{problem}, expected {expected}.") from error
 
     def _prepared_builder(self) -> Any:
         """Opens the prepared data set, if it has the languages and the splits.
@@ -137,25 +140,23 @@ class TfdsCorpus:
         """
         builder = self._builder()
         if not builder.is_prepared():
-            raise UserError(
-                f"TFDS's {self.name!r} is not prepared in {builder.data_dir}: set "
-                "TfdsCorpus.data_dir or TFDS_DATA_DIR to its folder (after datagen, its two JSON "
-                "files are enough)."
-            )
+            problem = f"TFDS's {self.name!r} is not prepared in {builder.data_dir}"
+            advice = "set TfdsCorpus.data_dir or TFDS_DATA_DIR to its folder"
+            raise UserError(f"{problem}: {advice} (after datagen, its two JSON files are enough).")
         languages, splits = builder.info.features, builder.info.splits
+        # Both look-ups fail for an unknown name.
         try:
             _ = languages[self.source_language], languages[self.target_language]
             _ = [splits[name] for name in self._tfds_splits.values()]
         except (KeyError, ValueError) as error:
-            raise UserError(
-                f"TFDS's {self.name!r} lacks a language or a split ({reason_of(error)}), expected "
-                f"some of: {', '.join([*languages, *splits])}."
-            ) from error
+            problem = f"TFDS's {self.name!r} lacks a language or a split ({reason_of(error)})"
+            existing = ", ".join([*languages, *splits])
+            raise UserError(f"{problem}, expected some of: {existing}.") from error
         return builder
 
 
 def _records(builder: Any, split: str) -> Iterator[Any]:
-    """Yields batches of serialised examples, file after file."""
+    """Yields [batch] of serialised examples, file after file."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -172,7 +173,7 @@ def _records(builder: Any, split: str) -> Iterator[Any]:
 
 
 def _one_line(sentence: bytes) -> str:
-    """Decodes a sentence; line breaks, and white space around them, become one space."""
+    """Decodes a sentence; each line break, with the white space around it, becomes one space."""
     text = sentence.decode("utf-8")
     if "\n" not in text:
         return text

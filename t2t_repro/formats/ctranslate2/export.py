@@ -46,11 +46,11 @@ from t2t_repro.text.marian import MarianSubwords
 from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
+# A part of CTranslate2's specification of a model; the package has no types.
 Spec = Any
-"""A part of CTranslate2's specification of a model; the package has no types."""
 
+# The logit of an id that is never written.
 _NEVER = -1e9
-"""The logit of an id that is never written."""
 
 
 def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Path) -> None:
@@ -58,7 +58,7 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
 
     Args:
         translator: its model, in float32, its subwords and its limits are used; not its search.
-        weights: "float32" or "int8", CTranslate2's own, with a scale for each row.
+        weights: "float32", or "int8" with a scale for each row, as CTranslate2 quantizes.
         export_dir: the directory to make.
 
     Raises:
@@ -66,8 +66,8 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
         OSError: the directory is not empty, or cannot be written.
     """
     spec = _specification(translator)
-    # One model, where both sides share it; words have none.
-    sides = zip(translator.subwords.files(), dict.fromkeys(translator.subwords), strict=True)
+    # There is one name if both sides share a model. Words have none.
+    sides = zip(translator.subwords.files(), translator.subwords, strict=False)
     files = {name: side.sentencepiece() for name, side in sides if not _has_words(side)}
     spec.validate()
     spec.optimize(quantization=weights)
@@ -82,7 +82,7 @@ def _specification(translator: Translator) -> Spec:
     model, layer = translator.model, translator.model.config
     supported = {
         "LayerConfig.activation": (layer.activation, sorted(layout.ACTIVATIONS)),
-        # CTranslate2 has settings of its own for these.
+        # Any value of ours passes: CTranslate2 has settings for these.
         **{f"Transformer.{x}": (0, [0]) for x in ("start_id", "first_position", "source_eos")},
     }
     check_exportable(model, "CTranslate2", supported)
@@ -124,27 +124,28 @@ def _tables(translator: Translator) -> dict[str, Array]:
         # The only way in which a CTranslate2 model can forbid ids.
         bias = tables[layout.LOGITS_BIAS] = logits_bias(model)
         bias[[*translator.forbidden]] = _NEVER
-    # Its default of max_input_length, at least.
+    # At least CTranslate2's default of max_input_length.
     longest_source = max(translator.max_source_length, 1024)
     positions = max(longest_source, translator.max_target_length(longest_source))
     encodings = model.positional_encoding, model.target_positional_encoding
     for name, encoding in zip(layout.POSITIONS, encodings, strict=True):
-        # All learned ones, or as many as sources and targets need.
+        # All learned positions, or as many sinusoids as sources and targets need.
         tables[name] = np.array(encoding.encode(ops.arange(encoding.max_length or positions)))
     return tables
 
 
 def _layers(model: Transformer) -> dict[str, Any]:
     """Returns all layers' weights, and queries' scales, by CTranslate2's names."""
-    parts: dict[str, dict[int, Array]] = defaultdict(dict)
-    scales = {}
+    matrices: dict[str, dict[int, Array]] = defaultdict(dict)
+    tensors: dict[str, Any] = {}
     for weight in layer_weights(model):
-        name, number, _ = layout.place_of(weight)
-        parts[name][number] = _with_common_depth(weight, model.config)
+        name, part, _ = layout.place_of(weight)
+        matrices[name][part] = _with_common_depth(weight, model.config)
         if weight.part == "query":
-            scales[layout.scale_of(weight)] = model.config.key_depth**-0.5
-    joined = {name: np.concatenate([*map(of.get, sorted(of))]) for name, of in parts.items()}
-    return joined | scales
+            tensors[layout.scale_of(weight)] = model.config.key_depth**-0.5
+    for name, parts in matrices.items():
+        tensors[name] = np.concatenate([parts[part] for part in sorted(parts)])
+    return tensors
 
 
 def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
@@ -152,11 +153,12 @@ def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
 
     One without heads is only transposed.
     """
-    value, is_output = np.array(weight.variable), weight.part == "output"
+    value = np.array(weight.variable)
+    is_output = weight.part == "output"
     # The output's bias is added after the heads are joined.
     if weight.part not in ("query", "key", "value", "output") or (is_output and value.ndim == 1):
         return value.T
-    # Heads on the last axis, [..., num_heads * depth]: the output has them on the first.
+    # Heads are on the last axis, [..., num_heads * depth]; those of the output on the first.
     flat = value.T if is_output else value
     heads = flat.reshape(*flat.shape[:-1], layer.num_heads, -1)
     missing = max(layer.key_depth, layer.value_depth) - heads.shape[-1]

@@ -11,25 +11,25 @@ MODEL, CONFIG = "model.bin", "config.json"
 
 SOURCE, TARGET = "encoder/embeddings_0/weight", "decoder/embeddings/weight"
 SOFTMAX, LOGITS_BIAS = "decoder/projection/weight", "decoder/projection/bias"
+# Names of the tables of positions, and ours.
 POSITIONS = {
     "encoder/position_encodings/encodings": "positional_encoding/table",
     "decoder/position_encodings/encodings": "target_positional_encoding/table",
 }
-"""Names of the tables of positions, and ours."""
 
 SETTINGS = table_of("ctranslate2/settings.yml")
+# Numbers of CTranslate2's activations, by Keras's names.
 ACTIVATIONS: dict[str, int] = SETTINGS["activations"]
-"""Numbers of CTranslate2's activations, by Keras's names."""
 
 _NAMES = WeightNames("ctranslate2")
 
 
 def place_of(weight: LayerWeight) -> tuple[str, int, int]:
-    """Returns the place of a layer's weight.
+    """Finds where CTranslate2 stores a layer's weight.
 
     Returns:
-        the name of the matrix that it is a part of, the number of that part, from 0, and the
-        number of parts, one below the other.
+        the name of the matrix that holds it; its index among the parts of that matrix, one below
+        the other; the number of parts.
     """
     names = _NAMES.table[weight.sublayer or "stack"]
     parts = [part for part, name in names.items() if name == names[weight.part]]
@@ -37,5 +37,5 @@ def place_of(weight: LayerWeight) -> tuple[str, int, int]:
 
 
 def scale_of(weight: LayerWeight) -> str:
-    """Returns the name of the queries' factor in a weight's sub-layer."""
+    """Returns the name of the scalar by which a weight's sub-layer multiplies its queries."""
     return _NAMES.of(weight._replace(part="scale"))

@@ -36,20 +36,21 @@ from t2t_repro.text.marian import MarianFile
 from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
 from t2t_repro.vocabulary import PAD_ID
 
+# Ids of special tokens that a vocabulary lacks. They count from the end of a table, where as many
+# rows of zeros are added.
 _NO_PAD, _NO_EOS, _NO_UNK = -1, -2, -3
 _ADDED_ROWS = 3
-"""Rows of zeros after a table's own, for special tokens that it lacks."""
 
+# The code of a language in M2M-100 and NLLB; here it is `>>de<<`, as in Marian's models.
 _LANGUAGE = re.compile("^(?:__([a-z]+)__|([a-z]{3}_[A-Z][a-z]{3}))$")
-"""The code of a language in M2M-100 and NLLB; here it is `>>de<<`, as in Marian's models."""
 
+# Sinusoids in float32 differ by at most this times 10 + position: the angle's error grows.
 _ROUNDING = 1e-6
-"""Sinusoids in float32 differ by at most this times 10 + position: the angle's error grows."""
 
 
-@np.errstate(all="ignore")  # What is not a number is refused.
+@np.errstate(all="ignore")  # NaN and infinity are refused where they are read.
 def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedModel:
-    """Reads a directory with model.bin, config.json and vocabularies.
+    """Reads a model directory of CTranslate2: model.bin, config.json and vocabularies.
 
     Args:
         folder: the directory; in a package of Argos Translate metadata.json lies beside it.
@@ -63,15 +64,16 @@ def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedMo
     file, config = _ModelBin(folder / layout.MODEL), SettingsFile(folder / layout.CONFIG)
     config.require_all(layout.SETTINGS["config"])
     search: dict[str, object] = {}
-    paths = splitters or _find_splitters(folder)
+    spm_paths = splitters or _find_splitters(folder)
     if (metadata := folder.with_name("metadata.json")).exists():
         SettingsFile(metadata).require_all(layout.SETTINGS["package"])
         search |= layout.SETTINGS["argos_search"]
-        paths = paths or _find_splitters(metadata.parent)
-    models = [imported.read_sentencepiece(path) for path in paths] or [b""]
-    source = _read_side("source", folder, config, file.table(layout.SOURCE), models[0])
+        spm_paths = spm_paths or _find_splitters(metadata.parent)
+    # Of source and target, or one for both. Words have none.
+    spms = [imported.read_sentencepiece(path) for path in spm_paths] or [b""]
+    source = _read_side("source", folder, config, file.table(layout.SOURCE), spms[0])
     target_table = file.table(layout.TARGET)
-    target = _read_side("target", folder, config, target_table, models[-1])
+    target = _read_side("target", folder, config, target_table, spms[-1])
     tables = _tables(file, source.ids, target.ids)
     arguments = _arguments(file, config, tables) | _positions(file, tables)
     arguments["start_id"] = _start_id(file, config, target, target_table)
@@ -101,50 +103,59 @@ class _ModelBin(imported.WeightsFile):
         self.d_model = np.shape(self.arrays.get(layout.SOURCE, [[]]))[-1]
 
     def table(self, name: str) -> Array:
-        """Returns a matrix with d_model columns, and any number of rows."""
+        """Returns a matrix with any number of rows: [rows, d_model]."""
         return self.value(name, (len(self.arrays.get(name, ())), self.d_model))
 
 
 def _find_splitters(folder: Path) -> list[Path]:
-    """Finds the SentencePiece models of source and target; none where text is words."""
+    """Finds the SentencePiece models in a folder: of source and target, one for both, or none."""
+    # Sorted by name: the source's is the first.
     paths = [path for path in imported.files_in(folder) if path.suffix in (".spm", ".model")]
     names = [path.name for path in paths]
     are_sides = any(name.startswith(("source", "target")) for name in names)
-    if "bpe.model" in names or len(paths) not in ([2] if are_sides else [0, 1]):
-        fix = "give one a side as --sentencepiece; models with BPE (bpe.model) cannot be imported"
-        raise UserError(f"{folder} has {', '.join(names)}, expected SentencePiece models: {fix}.")
+    counts = [2] if are_sides else [0, 1]
+    if "bpe.model" in names or len(paths) not in counts:
+        problem = f"{folder} has {', '.join(names)}, expected one SentencePiece model or one a side"
+        raise UserError(f"{problem}: give --sentencepiece; bpe.model cannot be imported.")
     return paths
 
 
 def _read_side(
     side: str, folder: Path, config: SettingsFile, table: Array, splitter: bytes
 ) -> ImportedSide:
-    """Returns a side's rows in our order, and its splitter.
+    """Reads the vocabulary of a side, in our order of ids.
+
+    `table` has its embeddings, [vocab, d_model]; `splitter` is b"" where text is words.
 
     Raises:
-        UserError: the vocabulary does not fit the table, or lacks EOS or UNK.
+        UserError: the vocabulary and the table have different sizes, EOS is missing where it is
+            needed, or EOS and UNK are the same token.
     """
-    names = [f"{of}_vocabulary.{end}" for of in ("shared", side) for end in ("json", "txt")]
-    path = next((path for name in names if (path := folder / name).exists()), folder / names[0])
+    names = product(("shared", side), ("json", "txt"))
+    paths = [folder / f"{name}_vocabulary.{suffix}" for name, suffix in names]
+    # If there is none, the error names the first.
+    path = next(filter(Path.exists, paths), paths[0])
     tokens = imported.read_file(path, _read_tokens)
-    # Of equal tokens, the first one counts.
-    numbers = {token: number for number, token in reversed([*enumerate(tokens)])}
+    # Reversed, so that of equal tokens the first one counts.
+    ids = {token: number for number, token in reversed([*enumerate(tokens)])}
     eos_token, unk_token = config.value("eos_token", "</s>"), config.value("unk_token", "<unk>")
-    eos, unk = numbers.get(eos_token, _NO_EOS), numbers.get(unk_token, _NO_UNK)
+    eos, unk = ids.get(eos_token, _NO_EOS), ids.get(unk_token, _NO_UNK)
     needs_eos = side == "target" or config.value("add_source_eos", False)
     if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
-        problem = f"{path} has {len(tokens)} tokens"
-        raise UserError(f"{problem}, expected {len(table)} with {eos_token} and {unk_token}.")
-    may_be_pad = map(numbers.get, ("<pad>", "<blank>", config.value("decoder_start_token", "")))
-    pads = [n for n in may_be_pad if n not in (None, eos, unk) and not table[n].any()]
-    pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in numbers.items()}
+        problem = f"{path} has {len(tokens)} tokens, expected {len(table)}"
+        raise UserError(f"{problem} with {eos_token} and {unk_token}: copy the model's vocabulary.")
+    may_be_pad = map(ids.get, ("<pad>", "<blank>", config.value("decoder_start_token", "")))
+    zero_ids = (n for n in may_be_pad if n not in (None, eos, unk) and not table[n].any())
+    special = [next(zero_ids, _NO_PAD), eos, unk]
+    # One of the pattern's two groups has the code, the other is empty.
+    pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in ids.items()}
     pieces |= {_NO_PAD: "<pad -1>", _NO_EOS: eos_token, _NO_UNK: unk_token}
-    kind = MarianFile(splitter, [], kind="pieces" if splitter else "words")
-    return ImportedSide.in_our_order(kind, pieces, [[*pads, _NO_PAD][0], eos, unk], len(tokens))
+    file = MarianFile(splitter, [], kind="pieces" if splitter else "words")
+    return ImportedSide.in_our_order(file, pieces, special, len(tokens))
 
 
 def _read_tokens(path: Path) -> list[str]:
-    """Reads the token of every id, of lines, or of a list or a map to ids in JSON."""
+    """Reads the tokens in the order of ids: from lines, or in JSON from a list or a map to ids."""
     text = read_at_most(path, MAX_FILE_BYTES).decode()
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     tokens = json.loads(text) if path.suffix == ".json" else lines
@@ -156,34 +167,41 @@ def _read_tokens(path: Path) -> list[str]:
 
 
 def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:
-    """Returns our id of the token with which a translation begins."""
-    token, pieces = config.value("decoder_start_token", ""), target.file.pieces
-    if token not in pieces:
+    """Returns our id of the token with which a translation begins; PAD for a zero vector.
+
+    `table` has the embeddings of the target, [vocab, d_model], in the order of the file.
+    """
+    token = config.value("decoder_start_token", "")
+    if token not in target.file.pieces:
         raise config.refused("decoder_start_token", "a token of the target's vocabulary")
-    start: int = pieces.index(token)
+    start = target.file.pieces.index(token)
     is_zero = file.scalars.value("decoder/start_from_zero_embedding", 0)
-    return start if not is_zero and table[target.ids[start]].any() else PAD_ID
+    return PAD_ID if is_zero or not table[target.ids[start]].any() else start
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
     """Returns the tables in our order, by our names of weights; tied ones once.
 
     If the model needs a bias of the logits that the file lacks, `file` gets one of zeros.
+    `source` and `target` are the file's ids of ours, [ids], below 0 where it has none.
     """
 
     def ordered(table: Array, ids: Ids, fill: float = 0.0) -> Array:
+        # Ids below 0 count from the end, where the added rows are.
         added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)
         return np.concatenate([table, added])[ids]
 
-    of_source = ordered(file.table(layout.SOURCE), source) * _scale(file, "encoder")
-    of_target = ordered(file.table(layout.TARGET), target) * _scale(file, "decoder")
+    source_table = ordered(file.table(layout.SOURCE), source) * _scale(file, "encoder")
+    target_table = ordered(file.table(layout.TARGET), target) * _scale(file, "decoder")
     softmax = ordered(file.table(layout.SOFTMAX), target)
-    tables = {"embedding/table": of_target}
-    # PAD's row is not looked up.
-    if not np.array_equal(source, target) or not np.array_equal(of_source[1:], of_target[1:]):
-        tables["source_embedding/table"] = of_source
-    is_tied = np.array_equal(softmax[1:], of_target[1:])
+    tables = {"embedding/table": target_table}
+    # Without row 0, of PAD: embeddings do not look it up.
+    is_shared = np.array_equal(source_table[1:], target_table[1:])
+    if not np.array_equal(source, target) or not is_shared:
+        tables["source_embedding/table"] = source_table
+    is_tied = np.array_equal(softmax[1:], target_table[1:])
     tables["embedding/table" if is_tied else "softmax/table"] = softmax
+    # The logits of added rows need a bias that keeps them out of the softmax.
     if layout.LOGITS_BIAS in file.arrays or target.min() < 0:
         rows = len(file.arrays[layout.TARGET])
         file.arrays.setdefault(layout.LOGITS_BIAS, np.zeros(rows))
@@ -193,21 +211,23 @@ def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
 
 
 def _scale(file: _ModelBin, stack: str) -> float:
-    """Returns the factor of an embedding's rows, in units of √d_model."""
-    value, usual = file.scalars.value(f"{stack}/scale_embeddings"), np.float32(file.d_model**0.5)
-    if not isinstance(value, float):  # A flag, or missing.
-        value = 1.0 if value == 0 else usual
-    return float(np.float32(value) / usual)
+    """Returns the factor of a stack's embeddings, divided by ours: √d_model."""
+    ours = np.float32(file.d_model**0.5)
+    factor = file.scalars.value(f"{stack}/scale_embeddings")
+    if not isinstance(factor, float):  # A flag; if it is missing, it is on.
+        factor = 1.0 if factor == 0 else ours
+    return float(np.float32(factor) / ours)
 
 
 def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) -> dict[str, Any]:
-    """Returns the `Transformer`'s arguments, without positions and first id."""
+    """Returns the arguments of the `Transformer`, except for its positions and `start_id`."""
     common: dict[str, Any] = {"num_heads": 8, "head_dim": None, "activation": 0, "pre_norm": 1}
-    for part in common:
-        names = [name for name in file.scalars.values if name.endswith(f"/{part}")]
+    for field, default in common.items():
+        names = [name for name in file.scalars.values if name.endswith(f"/{field}")]
+        common[field] = file.scalars.values[names[0]] if names else default
+        # All layers must have the value of the first.
         for name in names:
-            common[part] = file.scalars.values[names[0]]
-            file.scalars.require(name, common[part])
+            file.scalars.require(name, common[field])
     source = tables.get("source_embedding/table")
     activations = {number: name for name, number in layout.ACTIVATIONS.items()}
     layers = LayerConfig(
@@ -218,7 +238,7 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
         d_v=common["head_dim"],
         normalization="pre" if common["pre_norm"] else "post",
         activation=file.scalars.one_of("encoder/activation", activations, 0),
-        # As CTranslate2 has it by default.
+        # CTranslate2's default.
         norm_epsilon=config.value("layer_norm_epsilon", 1e-5),
         attention_biases=any(re.search(r"attention/linear_./bias$", name) for name in file.arrays),
     )
@@ -235,47 +255,51 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
 
 
 def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
-    """Returns the arguments for the positions; learned ones are added to the tables."""
+    """Returns the `Transformer`'s arguments for positions; adds learned ones to `tables`."""
     if not layout.POSITIONS.keys() & file.arrays.keys():
-        # CTranslate2 computes OpenNMT-tf's.
+        # CTranslate2 then computes OpenNMT-tf's sinusoids.
         return {"positional_encoding": "concatenated", "first_position": 1}
-    stored = {ours: file.table(name) for name, ours in layout.POSITIONS.items()}
-    length = min(map(len, stored.values()))
+    encodings = {ours: file.table(name) for name, ours in layout.POSITIONS.items()}
+    length = min(map(len, encodings.values()))
+    # Toolkits number the first position 0, 1 or 2.
     for kind, first in product(SINUSOIDS, range(3)):
-        places = np.arange(first, first + length)
-        errors = [abs(t[:length] - SINUSOIDS[kind](places, file.d_model)) for t in stored.values()]
-        if (np.max(errors, axis=(0, 2)) <= _ROUNDING * (10 + places)).all():
+        positions = np.arange(first, first + length)
+        expected = SINUSOIDS[kind](positions, file.d_model)
+        # [stack, position, d_model]
+        errors = [abs(table[:length] - expected) for table in encodings.values()]
+        if (np.max(errors, axis=(0, 2)) <= _ROUNDING * (10 + positions)).all():
             return {"positional_encoding": kind, "first_position": first}
-    tables |= {ours: table[:length] for ours, table in stored.items()}
+    tables |= {ours: table[:length] for ours, table in encodings.items()}
     return {"positional_encoding": "learned", "max_length": length}
 
 
 def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) -> None:
-    """Gives a model all of its weights.
+    """Assigns all weights of a model: those of its layers from `file`, the others from `tables`.
 
     Raises:
-        UserError: the file lacks some, or has others.
+        UserError: the file lacks weights, or has others.
     """
     scalars = file.scalars
     for variable in model.trainable_variables:
         if (table := tables.get(name_of(variable))) is not None:
             variable.assign(table)
-    known = {layout.SOURCE, layout.TARGET, layout.SOFTMAX, layout.LOGITS_BIAS, *layout.POSITIONS}
+    names = {layout.SOURCE, layout.TARGET, layout.SOFTMAX, layout.LOGITS_BIAS, *layout.POSITIONS}
     for weight in layer_weights(model):
-        name, number, parts = layout.place_of(weight)
+        name, part, part_count = layout.place_of(weight)
         rows, *columns = weight.variable.shape[::-1]
-        known.add(name)
-        shape = rows * parts, *columns
+        names.add(name)
+        shape = rows * part_count, *columns
         # Some toolkits have biases in some matrices only.
         is_missing = weight.kind == "bias" and name not in file.arrays
         joined = np.zeros(shape, np.float32) if is_missing else file.value(name, shape)
-        value = np.split(joined, parts)[number]
+        value = np.split(joined, part_count)[part]
         if weight.part == "query":
-            usual = model.config.key_depth**-0.5
-            scale = scalars.value(layout.scale_of(weight), usual)
-            value = value * (np.float32(scale) / np.float32(usual))
+            # Our attention has this factor, and no other.
+            ours = model.config.key_depth**-0.5
+            scale = scalars.value(layout.scale_of(weight), ours)
+            value = value * (np.float32(scale) / np.float32(ours))
         weight.variable.assign(value.T)
-    file.check_names({*known, *scalars.values})
-    # Other scalars must say nothing.
+    file.check_names({*names, *scalars.values})
+    # All other scalars must be 0.
     for name in scalars.values.keys() - scalars.known - {*layout.SETTINGS["without_effect"]}:
         scalars.require(name)

@@ -17,23 +17,25 @@ from numpy.typing import NDArray
 from t2t_repro.formats.byte_reader import ByteReader
 
 _TYPES = "<f4", "i1", "<i2", "<i4", "<f2", tf.bfloat16.as_numpy_dtype
-_KIND = 6, "TransformerSpec", 7
+_HEADER = 6, "TransformerSpec", 7
 
 
 def read_model_bin(path: Path) -> dict[str, NDArray]:
-    """Reads all variables.
+    """Reads all variables by name, and aliases as further names.
 
-    Those that are not integers stay on the disk. Aliases share them.
+    Matrices of integers are dequantized. All others stay on the disk, memory-mapped.
 
     Raises:
-        ValueError: the file is damaged, or of another kind.
+        ValueError: the file is damaged, or of another kind or version.
     """
     reader = ByteReader(np.memmap(path, mode="r"))
-    head = reader.number("<u4"), _name(reader), reader.number("<u4")
-    if head != _KIND:
-        raise ValueError(f"it is {head}, expected {_KIND}: convert again with CTranslate2 3 or 4")
+    header = reader.number("<u4"), _name(reader), reader.number("<u4")
+    if header != _HEADER:
+        problem = f"its version, specification and revision are {header}, expected {_HEADER}"
+        raise ValueError(f"{problem}: convert the model again with CTranslate2 3 or 4")
     arrays = {_name(reader): _values(reader) for _ in range(reader.number("<u4"))}
     for name in [name for name in arrays if f"{name}_scale" in arrays]:
+        # Transposed, so that a vector of scales divides rows.
         arrays[name] = (arrays[name].T / arrays.pop(f"{name}_scale")).T
     for _ in range(reader.number("<u4")):
         alias = _name(reader)
@@ -46,7 +48,7 @@ def _name(reader: ByteReader) -> str:
 
 
 def _values(reader: ByteReader) -> NDArray:
-    """Reads sizes, type and values of a variable."""
+    """Reads the rank, sizes, type and values of a variable; returns the values."""
     sizes = [reader.number("<u4") for _ in range(reader.number("u1"))]
-    kind = _TYPES[reader.number("u1")]
-    return reader.array("u1", reader.number("<u4")).view(kind).reshape(sizes)
+    dtype = _TYPES[reader.number("u1")]
+    return reader.array("u1", reader.number("<u4")).view(dtype).reshape(sizes)

@@ -50,12 +50,12 @@ from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 THEIR_EPSILON = 1e-5
 
+# Names of activations in transformers, by Keras's.
 _ACTIVATIONS = {"silu": "swish", **{name: name for name in names.ACTIVATIONS.values()}}
-"""Names of activations in transformers, by Keras's."""
 
 _POSITIONS = ("interleaved", "halves", "concatenated")
 _SPECIAL_IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": PAD_ID}
-_COLUMN = "<pad_column>"
+_REPEATED_PAD = "<pad_column>"
 _MEAN_LENGTH = 25.0
 
 
@@ -78,16 +78,17 @@ class HuggingFaceModel:
     def __init__(self, translator: Translator, mean_length: float | None = None) -> None:
         self._model = model = translator.model
         _check_supported(model)
-        longest = self._longest_source = translator.max_source_length
+        self._longest_source = longest = translator.max_source_length
         self._positions = max(longest, translator.max_target_length(longest))
         self._mean_length = mean_length or _MEAN_LENGTH
         self._is_shared = model.own_source_embedding is None
         pad_row = np.array(model.softmax.table)[None, PAD_ID]
+        # In Marian's form, a table that is looked up has zeros in the row of PAD.
         self._loses_pad = model.own_softmax is None and bool(pad_row.any())
-        # [0 or 1, d_model]: rows that stand once more at the end.
-        needs_column = self._loses_pad and not translator.settings.imported.forbid_pad
-        self._column = pad_row if needs_column else pad_row[:0]
-        last = [_COLUMN] * len(self._column)
+        repeats_pad = self._loses_pad and not translator.settings.imported.forbid_pad
+        # [0 or 1, d_model], added as the last rows.
+        self._last_rows = pad_row if repeats_pad else pad_row[:0]
+        last = [_REPEATED_PAD] if repeats_pad else []
         source, target = translator.subwords.each(marian_file)
         self._target = _with_rows(target, model.vocab_size, last)
         self._source = _with_rows(source, model.source_vocab_size, last if self._is_shared else [])
@@ -111,31 +112,31 @@ class HuggingFaceModel:
             write_json(partial / names.CONFIG, self._config())
             write_json(partial / names.GENERATION, self.generation)
             (partial / "README.md").write_text(card, encoding="utf-8")
-            # Readers expect the metadata.
+            # transformers expect these metadata.
             save_file(self.weights(), partial / names.SAFETENSORS, {"format": "pt"})
 
     def weights(self) -> dict[str, Array]:
         """Returns all weights by the names of PyTorch's model."""
-        # Their vectors have the numbers of ours in another order.
+        # The axis d_model has another order there.
         order = their_order(self._model)
         tables = {name: np.take(table, order, 1) for name, table in self._tables().items()}
         bias = logits_bias(self._model)
-        # The row that stands once more at the end has its bias there, too.
-        bias = np.append(bias, np.repeat(bias[PAD_ID], len(self._column)))
+        # A repeated row of PAD has its bias, too.
+        bias = np.append(bias, np.repeat(bias[PAD_ID], len(self._last_rows)))
         if self._loses_pad:
             bias[PAD_ID] = NEVER
         weights = layers_as_marians(self._model) | tables | {names.LOGITS_BIAS: bias[None]}
         return {name: np.ascontiguousarray(weight) for name, weight in weights.items()}
 
     def _tables(self) -> dict[str, Array]:
-        """Returns the tables with a row for each id or position."""
+        """Returns the tables with a row for each id or position, by PyTorch's names."""
         model = self._model
-        target = np.concatenate([model.embedding.looked_up(), self._column])
+        target = np.concatenate([model.embedding.looked_up(), self._last_rows])
         tables = {names.SHARED: target} if self._is_shared else {}
         if model.own_softmax:
             tables[names.SOFTMAX] = np.array(model.softmax.table)
         if not self._is_shared or model.own_softmax:
-            # A model with its own softmax ties nothing there, so a shared table is written twice.
+            # With a softmax of its own, transformers tie nothing: a shared table is repeated.
             tables[names.SOURCE] = model.source_embedding.looked_up()
             tables[names.TARGET] = target.copy()
         if model.positional_encoding.kind == "concatenated":
@@ -144,7 +145,7 @@ class HuggingFaceModel:
         return tables
 
     def _config(self) -> dict[str, Any]:
-        """Returns config.json."""
+        """Returns the content of config.json."""
         model, layer = self._model, self._model.config
         config = {
             **SETTINGS["exported"],
@@ -167,12 +168,12 @@ class HuggingFaceModel:
         return config
 
     def _generation(self, translator: Translator) -> dict[str, Any]:
-        """Returns generation_config.json."""
+        """Returns the content of generation_config.json."""
         search = translator.settings.search
         settings: dict[str, Any] = {
             **_SPECIAL_IDS,
             "bad_words_ids": [[token] for token in sorted({PAD_ID, *translator.forbidden})],
-            # The start symbol counts, too.
+            # The start token counts, too.
             "max_length": self._positions,
             "num_beams": 1,
         }
@@ -191,33 +192,29 @@ class HuggingFaceModel:
         if not isinstance(search, BeamSearch):
             yield f"{type(search).__name__} is left out: transformers will translate greedily"
         elif alpha is not None and alpha != round(search.length_penalty, 3):
-            yield (
-                f"transformers divide log P by length^{alpha}, which grows as fast as this "
-                f"model's own penalty for sentences of {self._mean_length:.0f} subwords"
-            )
+            growth = f"grows as fast as this model's penalty at {self._mean_length:.0f} subwords"
+            yield f"transformers divide log P by length^{alpha}, which {growth}"
         if isinstance(search, MarianSearch) and search.word_penalty:
             yield f"transformers have no word penalty; here it is {search.word_penalty}"
         imported = settings.imported
         keeps_pad = self._loses_pad and imported.forbid_pad and not imported.renormalize
         if keeps_pad or (imported.forbidden_ids and "renormalize_logits" in self.generation):
-            yield (
-                "scores leave ids that are never written their probability here; transformers "
-                "share it among the others"
-            )
+            yield "forbidden ids keep their probability here; transformers share it among others"
 
 
 def _with_rows(file: MarianFile, rows: int, last: list[str]) -> MarianFile:
-    """Names all ids; those without a piece get names that no text has."""
+    """Returns a side with a name for each of `rows` ids, new ones for some, and then `last`."""
+    # No text has these names.
     more = [f"<row_{number}>" for number in range(len(file.pieces), rows)]
     return replace(file, pieces=[*file.pieces, *more, *last])
 
 
 def their_order(model: Transformer) -> np.ndarray:
-    """Returns for each place of their vectors its place in ours: [d_model]."""
-    places = np.arange(model.config.d_model)
+    """Returns our index of each element of Marian's vectors: [d_model]."""
+    ours = np.arange(model.config.d_model)
     if model.positional_encoding.kind in ("halves", "concatenated"):
-        return places
-    return np.concatenate([places[0::2], places[1::2]])
+        return ours
+    return np.concatenate([ours[0::2], ours[1::2]])
 
 
 def layers_as_marians(model: Transformer) -> dict[str, Array]:
@@ -237,6 +234,7 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
         value = np.array(weight.variable).T * np.float32(scale**power)
         weights[names.NAMES.of(weight)] = value if axis is None else np.take(value, order, axis)
         if weight.kind == "kernel":
+            # Its own bias, if it has one, comes later or is there.
             bias = names.NAMES.of(weight._replace(kind="bias"))
             weights.setdefault(bias, np.zeros(len(value), np.float32))
     return weights
@@ -247,7 +245,10 @@ def _depths(model: Transformer) -> dict[str, int]:
 
 
 def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
-    """Returns the axis of their weight over d_model, if any, and p with theirs = s^p times ours."""
+    """Returns an axis and a power for a weight of a stack with `depth` layers.
+
+    Marian's weight has the order of `their_order` on this axis, if any, and is s^power times ours.
+    """
     if weight.part == "norm":
         is_last = weight.sublayer == "feed_forward" and weight.layer == depth - 1
         return 0, int(not is_last)
@@ -270,9 +271,10 @@ def equal_exponent(search: BeamSearch, length: float) -> float:
         search: a search with any penalty.
         length: a length in subwords, EOS included.
     """
-    around = np.array([round(length), round(length) + 1])
-    penalties = np.array(search.penalty(around, search.length_penalty), np.float64)
-    return float(np.diff(np.log(penalties))[0] / np.diff(np.log(around))[0])
+    lengths = np.array([round(length), round(length) + 1])
+    penalties = np.array(search.penalty(lengths, search.length_penalty), np.float64)
+    # The slope of log(penalty) over log(length).
+    return float(np.diff(np.log(penalties)).item() / np.diff(np.log(lengths)).item())
 
 
 def _check_supported(model: Transformer) -> None:
@@ -284,6 +286,7 @@ def _check_supported(model: Transformer) -> None:
         "LayerConfig.activation": (layer.activation, sorted(_ACTIVATIONS)),
         "LayerConfig.d_k": (layer.key_depth, [depth]),
         "LayerConfig.d_v": (layer.value_depth, [depth]),
+        # At most Marian's, so that s is at least 1.
         "LayerConfig.norm_epsilon": (layer.norm_epsilon, [min(layer.norm_epsilon, THEIR_EPSILON)]),
         "Transformer.positional_encoding": (model.positional_encoding.kind, _POSITIONS),
     }

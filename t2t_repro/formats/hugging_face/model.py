@@ -38,11 +38,11 @@ SOURCE, TARGET, SOFTMAX, LOGITS_BIAS = _TABLES.values()
 SHARED = "model.shared.weight"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
+# Twice the most by which a number below 1 differs from its bfloat16.
 _ROUNDING = 4e-3
-"""The most by which a number below 1 differs from its bfloat16, twice."""
 
+# Keras's names of the activations, by those of transformers.
 ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
-"""Keras's names of the activations, by those of transformers."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,10 @@ class Family:
     read_text: Callable[..., ImportedText]
 
 
-_TEXTS: dict[str, Callable[..., ImportedText]]
-_TEXTS = {"marian": read_marian_text, "m2m_100": read_m2m_text}
-_FAMILIES = {x: Family(**SETTINGS["families"][x], read_text=read) for x, read in _TEXTS.items()}
-# "bart" is the type of some Marian models of 2020.
-FAMILIES = _FAMILIES | {"bart": _FAMILIES["marian"]}
-"""By `model_type`."""
+_MARIAN = Family(**SETTINGS["families"]["marian"], read_text=read_marian_text)
+_M2M_100 = Family(**SETTINGS["families"]["m2m_100"], read_text=read_m2m_text)
+# By `model_type`; "bart" is that of some Marian models of 2020.
+FAMILIES = {"marian": _MARIAN, "m2m_100": _M2M_100, "bart": _MARIAN}
 
 
 class Config(NamedTuple):
@@ -106,7 +104,7 @@ class Config(NamedTuple):
 
 
 def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel:
-    """Reads config.json, weights, and the files of the tokenizer.
+    """Reads a model directory of transformers: settings, weights and the tokenizer's files.
 
     Args:
         directory: directory of the model.
@@ -121,7 +119,7 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
     config = read_config(directory)
     text = config.family.read_text(directory, **languages)
     if any(languages.values()) and not text.source.file.languages:
-        raise UserError(f"{directory} takes no languages: leave --source_ and --target_language.")
+        raise UserError(f"{directory} takes no languages: omit --source_ and --target_language.")
     file = read_weights(directory)
     file.check_size(config.model)
     d_model = config.model["config"].d_model
@@ -145,6 +143,7 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
             "Translator.max_source_length": longest,
             "ImportedBehaviour.forbid_pad": forbids_pad,
             "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
+            # argsort inverts the permutation: it has our id of each of theirs.
             "ImportedBehaviour.forbidden_ids": tuple(np.argsort(rows["target"])[others].tolist()),
         },
     )
@@ -152,7 +151,7 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
 
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
-    """Returns their row of each of our ids: those of pieces, then those without a piece.
+    """Returns the model's id of each of our ids, [count]: `ids`, then those without a piece.
 
     Raises:
         UserError: the configuration has fewer ids, or PAD or EOS elsewhere.
@@ -169,7 +168,7 @@ def read_config(directory: Path) -> Config:
     """Reads config.json, and generation_config.json if there is one.
 
     Raises:
-        UserError: a field has a value that cannot be imported.
+        UserError: a file is damaged, or a field has a value that cannot be imported.
     """
     config = SettingsFile(directory / CONFIG)
     # Older models have the settings of the search in config.json.
@@ -178,17 +177,17 @@ def read_config(directory: Path) -> Config:
     family = config.one_of("model_type", FAMILIES, "marian")
     config.require_all(family.required)
     if not config.value("scale_embedding"):
-        # Where it is missing, transformers do not scale.
+        # If it is missing, transformers do not scale.
         raise config.refused("scale_embedding", "True")
     for settings in (config, generation):
         settings.require("decoder_start_token_id", config.value(family.start))
-    model = _model(config, family)
+    model = _model_arguments(config, family)
     eos = generation.value("eos_token_id")
     eos = _single(config.value("eos_token_id") if eos is None else eos)
     penalty = generation.value("length_penalty", 1.0)
     if penalty < 0:
         generation.ignored.append(f"length_penalty = {penalty}")
-    read = Config(
+    ours = Config(
         family,
         model,
         pad=config.value("pad_token_id"),
@@ -205,29 +204,30 @@ def read_config(directory: Path) -> Config:
     )
     known = {*config.known, *generation.known, *SETTINGS["without_effect"]}
     if generation is not config:
-        # Its settings of the search are not used.
+        # Settings of the search in config.json are then not used.
         config.warn(known.union(SETTINGS["search"]))
+    # These have no effect if they are 1.
     at_1 = [x for x in ("num_beam_groups", "repetition_penalty") if generation.values.get(x) == 1]
     generation.warn({*known, *at_1})
-    return read
+    return ours
 
 
 def _single(ids: Any) -> Any:
-    """Returns the only item of a list of one, and any other value as it is."""
+    """Returns the item of a list with one item, and any other value as it is."""
     return ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
 
 
 def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
-    """Returns the ids that no translation has; notes phrases and EOS as `generation.ignored`."""
+    """Returns the ids that no translation has; adds phrases and EOS to `generation.ignored`."""
     words = list(map(_single, generation.value("bad_words_ids", [])))
-    single = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
-    if others := [word for word in words if word not in single]:
+    ids = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
+    if others := [word for word in words if word not in ids]:
         generation.ignored.append(f"bad_words_ids = {others}")
-    return single
+    return ids
 
 
-def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
-    """Returns the arguments of the `Transformer`, but for its positions."""
+def _model_arguments(config: SettingsFile, family: Family) -> dict[str, Any]:
+    """Returns the arguments of the `Transformer`, except for its positions."""
     rows = config.size("vocab_size")
     shares = config.value("share_encoder_decoder_embeddings", True)
     ties = config.value("tie_word_embeddings", True)
@@ -257,9 +257,9 @@ def _model(config: SettingsFile, family: Family) -> dict[str, Any]:
 
 
 def read_weights(directory: Path) -> WeightsFile:
-    """Reads safetensors or a tf_model.h5, by PyTorch's names.
+    """Reads the weights in PyTorch's names and layout.
 
-    Safetensors may be whole or in shards.
+    The file is model.safetensors, or its shards, or tf_model.h5.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -301,13 +301,13 @@ def _read_h5(path: Path) -> dict[str, NDArray]:
 
 
 def _pytorch_name(parts: list[str], last: str) -> str:
-    """Translates Keras's path of a weight, in which outer names are repeated."""
+    """Returns PyTorch's name of a weight from its path in Keras, which repeats outer names."""
     if last == LOGITS_BIAS:
         return last
     if parts[-1].endswith("shared"):
         return SHARED
-    stack = max(place for place, part in enumerate(parts) if part in ("encoder", "decoder"))
-    return ".".join(["model", *parts[stack:], NAMES.table["kinds"].get(last, last)])
+    start = max(index for index, part in enumerate(parts) if part in ("encoder", "decoder"))
+    return ".".join(["model", *parts[start:], NAMES.table["kinds"].get(last, last)])
 
 
 def position_kind(
@@ -330,6 +330,7 @@ def position_kind(
     for kind in kinds:
         expected = SINUSOIDS[kind](np.arange(length if tables else 0), d_model)
         fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
+        # Without a table, transformers compute the first kind.
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind
     problem = f"{file.path}: {' and '.join(names)} are not the sinusoids of transformers or Marian"
@@ -337,12 +338,15 @@ def position_kind(
 
 
 def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArray]) -> None:
-    """Gives a model the weights of a file.
+    """Assigns the weights of a file to a model.
 
     Args:
         model: built, with biases in attention.
         file: all of its weights. It may repeat tied embeddings, as PyTorch's model does.
-        rows: for each side, their id of each of our ids: [ids], every one once.
+        rows: for "source" and "target" the file's id of each of our ids: [ids], each once.
+
+    Raises:
+        UserError: the file lacks weights, has others, or has different ones for a tied table.
     """
     weights = imported.named_weights(model, _TABLES, NAMES.of)
     # Some versions of transformers store the sinusoids of M2M-100, as "weights".
@@ -356,9 +360,7 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
 
 
 def _share_tied(file: WeightsFile, model: Transformer) -> None:
-    """Gives a tied table all of its names.
-
-    The file may have it under any of them.
+    """Adds a tied table to `file` under all of its names; the file may have it under any.
 
     Raises:
         UserError: the file has different tables under these names.
@@ -369,7 +371,7 @@ def _share_tied(file: WeightsFile, model: Transformer) -> None:
     stored = [name for name in names if name in file.arrays]
     tables = [file.arrays[name] for name in stored]
     if not all(np.array_equal(tables[0], table) for table in tables):
-        fix = "the same: set tie_word_embeddings in config.json to false if they should differ"
-        shown = " and ".join(stored)
-        raise UserError(f"{file.path} has different numbers in {shown}, expected {fix}.")
-    file.arrays.update({name: tables[0] for name in names if tables})
+        problem = f"{file.path} has different numbers in {' and '.join(stored)}, expected the same"
+        raise UserError(f"{problem}: otherwise set tie_word_embeddings in config.json to false.")
+    if tables:
+        file.arrays.update(dict.fromkeys(names, tables[0]))

@@ -27,9 +27,10 @@ _LANGUAGES = ("source_language", "target_language")
 
 
 def licence_of(directory: Path) -> str:
-    """Returns the licence in a downloaded model's card, or ""."""
+    """Returns the licence in the card of a downloaded model, or "" if there is none."""
     card = directory / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.exists() else ""
+    # In the metadata, which are YAML between two lines of "---".
     matched = re.match(r"---\n(?:(?!---).*\n)*?license: *(.+)\n", text)
     return matched[1].strip("\"' ") if matched else ""
 
@@ -45,7 +46,7 @@ def model_card(
 
     Args:
         directory: directory of the model.
-        checkpoint: the exported one, relative to the directory.
+        checkpoint: path of the exported checkpoint, relative to the directory.
         model: the exported model.
         generation: the exported settings of `generate`.
         license_name: an identifier of SPDX or the hub; None if unknown.
@@ -82,17 +83,18 @@ def model_card(
 
 
 def _corpora(directory: ModelDirectory) -> tuple[list[list[str]], str]:
-    """Returns the facts about every corpus, and the languages, a line each."""
+    """Returns the facts about each corpus of a run, and its languages, as lines of YAML."""
     path = directory.operative_config_gin
     bindings = bindings_in(read_gin(path)) if path.exists() else {}
     corpora: dict[str, list[str]] = {}
+    # A dict, not a set, to keep the order.
     languages: dict[str, None] = {}
     for parameter, value in bindings.items():
         corpus, _, argument = parameter.rpartition(".")
         if corpus.endswith("Corpus"):
-            stated = corpora.setdefault(corpus, [f"- {_code(corpus)}"])
+            facts = corpora.setdefault(corpus, [f"- {_code(corpus)}"])
             if argument in ("name", *_LANGUAGES):
-                stated.append(f"{argument} {_code(str(value))}")
+                facts.append(f"{argument} {_code(str(value))}")
             if argument in _LANGUAGES and str(value).isalpha():
                 # Quoted: to YAML, no is false.
                 languages[f'- "{value}"\n'] = None
@@ -100,6 +102,6 @@ def _corpora(directory: ModelDirectory) -> tuple[list[list[str]], str]:
 
 
 def _code(text: str) -> str:
-    """Returns text as code in Markdown, also in a table."""
+    """Returns text as code in Markdown, fit for a cell of a table."""
     clean = printable(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
     return f"`{clean}`" if clean else ""

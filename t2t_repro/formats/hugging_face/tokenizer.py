@@ -32,24 +32,24 @@ from t2t_repro.formats.imported import ImportedSide, ImportedText, SettingsFile,
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import SubwordModel
 
+# Default names of the special tokens, in the order of our ids.
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-"""Default names of the special tokens, in the order of our ids."""
 
+# The counterparts of transformers' settings here.
 SETTINGS = table_of("hugging_face/settings.yml")
-"""The counterparts of transformers' settings here."""
 
 _CONFIG = "tokenizer_config.json"
 
 _NLLB = "eng_Latn"
 _NLLB_CODE = re.compile("[a-z]{3}_[A-Z][a-z]{3}")
+# The source's language by default. SMaLL-100's source has the code of the target alone.
 _SOURCES = {"M2M100Tokenizer": "en", "NllbTokenizer": _NLLB, "SMALL100Tokenizer": ""}
-"""The source's language by default; SMaLL-100's source has the target's alone."""
 
 _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
 
 def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
-    """Reads the files of a `MarianTokenizer`.
+    """Reads the files of a `MarianTokenizer`, which has no languages as arguments.
 
     Raises:
         UserError: a file cannot be read, or a setting changes ids or text.
@@ -64,7 +64,7 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     for side, vocabulary in {"source": "vocab.json", "target": target_vocabulary}.items():
         file = MarianFile(imported.read_sentencepiece(directory / f"{side}.spm"), [], cleans)
         sides[side] = read_file(directory / vocabulary, partial(_read_side, file, special))
-    # In our order of ids the special tokens come first; `ids` are those of the files.
+    # In our order the special tokens come first; `ids` has their ids in the files.
     special_by_id = dict(zip(map(str, sides["source"].ids), special, strict=False))
     for number, token in config.value("added_tokens_decoder", {}).items():
         if _content(token) != special_by_id.get(number):
@@ -80,7 +80,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
 
     Args:
         directory: directory of the model.
-        source: the language of a source without codes; "" for the tokenizer's own.
+        source: the language of a source without codes, such as "en"; "" for the tokenizer's own.
         target: the language of its target, likewise.
 
     Raises:
@@ -102,27 +102,37 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
         known = " ".join(codes.values())
         raise UserError(f"{directory} has no language {min(unknown)}, expected one of {known}.")
     cleans = bool(config.value("clean_up_tokenization_spaces"))
-    files = (MarianFile(model, [], cleans, languages=two) for two in (both if default else [], []))
-    sides = (ImportedSide.in_our_order(file, names, special, len(names)) for file in files)
+    # SMaLL-100, without a default, takes the target's code from the text.
+    source_file = MarianFile(model, [], cleans, languages=both if default else [])
+    files = source_file, MarianFile(model, [], cleans, languages=[])
+    sides = [ImportedSide.in_our_order(file, names, special, len(names)) for file in files]
     longest = int(min(2**31, config.value("model_max_length", 1e30)))
     config.warn(SETTINGS["tokenizer_without_effect"])
-    return ImportedText(next(sides), next(sides), longest)
+    return ImportedText(sides[0], sides[1], longest)
 
 
 def _read_ids(path: Path) -> tuple[dict[str, int], dict[int, str], list[int]]:
-    """Reads the id of every piece, the language of some ids, and the ids of special tokens."""
+    """Reads the vocabulary of M2M-100, vocab.json, or NLLB, tokenizer.json.
+
+    Returns:
+        the id of every piece, the language codes by their ids, and the ids of PAD, EOS and UNK.
+    """
     # NLLB's file has 17 MB and more.
-    ids = json.loads(read_at_most(path, 2**26))
-    codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
-    if path.name != "vocab.json":
-        ids = ids["model"]["vocab"] | {one["content"]: one["id"] for one in ids["added_tokens"]}
+    content = json.loads(read_at_most(path, 2**26))
+    if path.name == "vocab.json":
+        ids = content
+        # The ids of languages follow those of pieces.
+        codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
+    else:
+        added = {token["content"]: token["id"] for token in content["added_tokens"]}
+        ids = content["model"]["vocab"] | added
         codes = {number: name for name, number in ids.items() if _NLLB_CODE.fullmatch(name)}
     ids = {piece: int(number) for piece, number in ids.items()}
     return ids, codes, [ids[name] for name in _SPECIAL.values()]
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:
-    """Reads the vocabulary of a side."""
+    """Reads the vocabulary of a side; `special` are the names of PAD, EOS and UNK in it."""
     ids = {piece: int(number) for piece, number in read_json(path).items()}
     pieces = {number: piece for piece, number in ids.items()}
     return ImportedSide.in_our_order(file, pieces, [ids[name] for name in special], len(ids))
@@ -140,12 +150,12 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _content(token: Any) -> Any:
-    """Returns the text of a token, which may be described by a table."""
+    """Returns the text of a token; it may be a string, or a map with the text as "content"."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def marian_file(subwords: SubwordModel) -> MarianFile:
-    """Describes a subword model as a side of a Marian model.
+    """Returns the content of a subword model in the form of a Marian model's side.
 
     Raises:
         UserError: the model is not SentencePiece's, or has a symbol that `MarianTokenizer` would
@@ -156,21 +166,20 @@ def marian_file(subwords: SubwordModel) -> MarianFile:
         return subwords.content
     pieces = subwords.pieces()
     if codes := [*filter(_LANGUAGE_CODE.fullmatch, pieces)]:
-        fix = "for the code of a language; expected such as <2de>: give --format=saved_model"
-        path = subwords.model_path
-        raise UserError(f"{path} has the symbol {codes[0]}, which MarianTokenizer takes {fix}.")
+        problem = f"{subwords.model_path} has the symbol {codes[0]}, expected such as <2de>"
+        reason = "MarianTokenizer takes it for the code of a language"
+        raise UserError(f"{problem}; {reason}: give --format=saved_model.")
     return MarianFile(model, pieces)
 
 
 def tokenizer_files(source: MarianFile, target: MarianFile, longest: int) -> dict[str, bytes]:
-    """Returns the files of a tokenizer, by their names.
+    """Returns the contents of the files of a `MarianTokenizer`, by their names.
 
-    Its ids are ours, and so is its text, except that a text that begins with ">>" and goes on with
-    "<<" has the code of a language in front.
+    It encodes texts as we do, but takes a beginning such as ">>de<<" for the code of a language.
 
     Args:
-        source: the text of the source, with a piece for every row of the model.
-        target: the text of the target, likewise.
+        source: the subwords of the source, with a piece for every row of the model.
+        target: the subwords of the target, likewise.
         longest: the most subwords of a source sentence.
     """
     separate = source.pieces != target.pieces

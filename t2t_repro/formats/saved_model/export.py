@@ -21,8 +21,8 @@ from t2t_repro.files import whole_directory, write_whole
 from t2t_repro.formats.saved_model.servable import Servable, Signatures
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
+# Their templates are in the folder for_server, with `{{model}}` for the model's name.
 SERVER_FILES = ("models.config", "batching_params.pbtxt", "monitoring.config")
-"""Their templates are in the folder for_server, with `{{model}}` for the model's name."""
 
 WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 
@@ -37,9 +37,9 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
     """Writes a version of a servable with its warm-up requests, atomically.
 
     Args:
-        servable: what to write.
+        servable: the functions and weights to write.
         export_dir: the directory of all versions. Server files that it has are left as they are.
-        version: the number of this one; see `next_version`.
+        version: the number of the version; see `next_version`.
         model_name: the model's name, as clients give it.
 
     Returns:
@@ -54,7 +54,7 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         signatures = servable.signatures()
         tf.saved_model.save(servable, str(partial), signatures, options)
-        _leave_out_gradients(partial)
+        _remove_gradients(partial)
         _write_warm_up(partial, signatures, model_name)
     templates = resources.files(__package__) / "for_server"
     for name in SERVER_FILES:
@@ -64,22 +64,22 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
     return path
 
 
-def _leave_out_gradients(path: Path) -> None:
-    """Removes the names of custom gradients: loading would warn that each is missing."""
+def _remove_gradients(path: Path) -> None:
+    """Removes the names of custom gradients, which are not saved: loading would warn of each."""
     saved = SavedModel.FromString((path / "saved_model.pb").read_bytes())
     for function in saved.meta_graphs[0].graph_def.library.function:
         for node in function.node_def:
             node.attr.pop("_gradient_op_type", None)
     (path / "saved_model.pb").write_bytes(saved.SerializeToString())
-    # Its checksum is that of the file before.
+    # It has the checksum of the unchanged file.
     (path / "fingerprint.pb").unlink(missing_ok=True)
 
 
 def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -> None:
-    """Writes a request for each signature.
+    """Writes a warm-up request for each signature.
 
-    The requests are answered before a version is ready. The first one of each takes seconds, for
-    which TensorFlow prepares its graph.
+    TensorFlow Serving answers them before it serves the version: the first request to a graph takes
+    seconds.
     """
     text = tf.constant(["a"])
     inputs = {"source": text, "target": text, "prefix": text}
@@ -88,8 +88,8 @@ def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as file:
         for signature, function in signatures.items():
-            asked = {"name": model_name, "signature_name": signature}
-            request = PredictRequest(model_spec=asked)
+            request = PredictRequest(model_spec={"name": model_name, "signature_name": signature})
+            # The inputs have the names of the function's arguments.
             for name in inspect.signature(function.python_function).parameters:
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(inputs[name]))
             log = PredictionLog(predict_log=PredictLog(request=request))

@@ -51,12 +51,13 @@ class Servable(tf.Module):
 
     Args:
         translator: its model, subwords, search and limits are used; its number of workers is not.
-        weights: how the model's weights are stored; see `StoredWeights`.
+        weights: "float32", "bfloat16" or "int8", as which weights are stored; see `StoredWeights`.
         more: names of `MORE_SIGNATURES`. "prefix" and "sample" each add a graph of a whole search.
         sampling: the search of the signature "sample"; the translator's own by default.
 
     Raises:
-        UserError: "alignment" is asked for, and the subwords are Tensor2Tensor's.
+        UserError: "alignment" is asked for, and the subwords are Tensor2Tensor's, or the model is
+            M2M-100 or NLLB.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Servable(tf.Module):
         texts = translator.subwords.each(lambda side: side.in_graph())
         self._source_text, self._target_text = texts
         if "alignment" in more:
-            # Word boundaries are SentencePiece's.
+            # Both raise an error if words cannot be aligned: their boundaries are SentencePiece's.
             translator.subwords.each(lambda side: side.sentencepiece())
             _ = translator.aligner
         # One graph for all signatures. A tf.function as an attribute would be traced again by
@@ -129,14 +130,16 @@ class Servable(tf.Module):
         sentences = self._encoded(source)
         ids, scores = self._search(sentences, tf.constant(beam))
         batch, _, steps = tf.unstack(tf.shape(ids))
-        written = tf.reshape(ids, [batch * beam, steps])[:, self._translator.codes :]
-        texts = self._target_text.decode(written)
+        text_ids = tf.reshape(ids, [batch * beam, steps])[:, self._translator.codes :]
+        texts = self._target_text.decode(text_ids)
+        # Scores of translations are far above UNFILLED_SCORE.
         count = tf.reduce_sum(tf.cast(scores > UNFILLED_SCORE / 2, tf.int32), axis=1)
-        filled = tf.minimum(tf.range(beam), count[:, None] - 1)
+        # [batch, beam]: 0, 1, ..., and the last translation again for each that is missing.
+        indices = tf.minimum(tf.range(beam), count[:, None] - 1)
         return {
-            "translation": tf.gather(tf.reshape(texts, [batch, beam]), filled, batch_dims=1),
-            "score": tf.gather(tf.ensure_shape(scores, [None, beam]), filled, batch_dims=1),
-            "finished": tf.gather(_are_finished(ids), filled, batch_dims=1),
+            "translation": tf.gather(tf.reshape(texts, [batch, beam]), indices, batch_dims=1),
+            "score": tf.gather(tf.ensure_shape(scores, [None, beam]), indices, batch_dims=1),
+            "finished": tf.gather(_are_finished(ids), indices, batch_dims=1),
             "count": count,
             "truncated": sentences.truncated,
         }
@@ -175,26 +178,26 @@ class Servable(tf.Module):
             length: [batch] int32, the number of ids of the target, EOS included.
             truncated: [batch] bool, whether only the beginning of either was read.
         """
-        log_probabilities = self._translator.token_log_probabilities
-        never = tf.zeros_like(source, tf.bool)
+        # A blank text is scored, too: as EOS alone.
+        none_blank = tf.zeros_like(source, tf.bool)
         source_ids, _ = self._source_text.encode(source)
         target_ids, _ = self._target_text.encode(target)
-        sources = _sentences(source_ids, never, self._translator.max_source_length)
-        targets = _sentences(target_ids, never, self._longest_target())
+        sources = _sentences(source_ids, none_blank, self._translator.max_source_length)
+        targets = _sentences(target_ids, none_blank, self._longest_target())
 
-        def score(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        def sums(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
             pair = _group(sources, rows), _group(targets, rows)
-            return tf.reduce_sum(log_probabilities(*pair), axis=1)
+            return tf.reduce_sum(self._translator.token_log_probabilities(*pair), axis=1)
 
         lengths = tf.maximum(sources.lengths, targets.lengths)
         return {
-            "log_probability": self._in_groups(lengths, score, tf.zeros_like(lengths, tf.float32)),
+            "log_probability": self._in_groups(lengths, sums, tf.zeros_like(lengths, tf.float32)),
             "length": targets.lengths,
             "truncated": sources.truncated | targets.truncated,
         }
 
     def translate_from_prefix(self, source: tf.Tensor, prefix: tf.Tensor) -> Outputs:
-        """Finds translations with a given beginning: the signature "prefix".
+        """Translates texts, with given beginnings: the signature "prefix".
 
         Args:
             source: [batch] strings.
@@ -212,9 +215,9 @@ class Servable(tf.Module):
         is_cut = (lengths > longest) & (sentences.lengths > 0)
         ids = ids[:, : self._longest_target()].to_tensor(PAD_ID)
         ids = tf.where(is_blank[:, None], PAD_ID, ids)
-        outputs = self._search_sentences(self._translator, sentences, 1, prefix=ids)
-        best = self._best(sentences, *outputs)
-        return {**best, "truncated": sentences.truncated | is_cut}
+        result = self._search_sentences(self._translator, sentences, 1, prefix=ids)
+        outputs = self._best(sentences, *result)
+        return {**outputs, "truncated": sentences.truncated | is_cut}
 
     def sample(self, source: tf.Tensor, seed: tf.Tensor) -> Outputs:
         """Draws a translation of each text: the signature "sample".
@@ -248,15 +251,17 @@ class Servable(tf.Module):
         sources = self._encoded(source)
         targets = _sentences(*self._target_text.encode(target), self._longest_target())
 
-        def align(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-            ids = _group(sources, rows), _group(targets, rows)
-            source_words = self._source_text.word_numbers(tf.gather(source, rows), ids[0])
-            target_words = self._target_text.word_numbers(tf.gather(target, rows), ids[1])
-            return self._translator.aligner.links(*ids, source_words, target_words)
+        def links_of(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            source_ids, target_ids = _group(sources, rows), _group(targets, rows)
+            source_words = self._source_text.word_numbers(tf.gather(source, rows), source_ids)
+            target_words = self._target_text.word_numbers(tf.gather(target, rows), target_ids)
+            aligner = self._translator.aligner
+            return aligner.links(source_ids, target_ids, source_words, target_words)
 
-        is_pair = (sources.lengths > 0) & (targets.lengths > 0)
-        lengths = tf.where(is_pair, tf.maximum(sources.lengths, targets.lengths), 0)
-        links = self._in_groups(lengths, align, tf.fill(tf.shape(source), ""))
+        # A pair with a blank text has no links.
+        has_words = (sources.lengths > 0) & (targets.lengths > 0)
+        lengths = tf.where(has_words, tf.maximum(sources.lengths, targets.lengths), 0)
+        links = self._in_groups(lengths, links_of, tf.fill(tf.shape(source), ""))
         return {"alignment": links, "truncated": sources.truncated | targets.truncated}
 
     def _encoded(self, texts: tf.Tensor) -> _Sentences:
@@ -266,35 +271,34 @@ class Servable(tf.Module):
         return self._translator.max_target_lengths(self._translator.max_source_length)
 
     def _best(self, sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
-        """Returns the outputs of ids [batch, 1, steps] and scores [batch, 1]."""
+        """Returns the outputs of `translate` for ids [batch, 1, steps] and scores [batch, 1]."""
         texts = self._target_text.decode(ids[:, 0, self._translator.codes :])
         return {"translation": texts, **_outcome(sentences, ids, scores)}
 
     def _search_sentences(
-        self, translator: Translator, sentences: _Sentences, n_best: int | tf.Tensor, **of_rows: Any
+        self, translator: Translator, sentences: _Sentences, n_best: int | tf.Tensor, **options: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns ids and scores.
+        """Searches for translations: ids [batch, n_best, steps] and scores [batch, n_best].
 
-        Ids are [batch, n_best, steps], scores [batch, n_best]; blank sentences have "" and 0.
-        `of_rows` may be prefix [batch, length] or seeds [batch], see `Translator.search_batch`.
+        A blank sentence has one translation, with PAD alone and score 0. `options` may be prefix
+        [batch, length] or seeds [batch], see `Translator.search_batch`.
         """
         limits = translator.max_target_lengths(sentences.lengths)
+        # 0 steps for no sentences.
         steps = tf.reduce_max(tf.concat([[0], limits], axis=0))
         unfilled = [UNFILLED_SCORE] * (translator.settings.search.beam_size - 1)
         batch = tf.size(limits)
 
         def search(rows: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             ids = tf.gather(sentences.ids, rows)[:, :length]
-            constraints = {name: tf.gather(value, rows) for name, value in of_rows.items()}
-            result = translator.search_batch(ids, n_best, **constraints)
+            options_of_rows = {name: tf.gather(value, rows) for name, value in options.items()}
+            result = translator.search_batch(ids, n_best, **options_of_rows)
             missing = steps - tf.shape(result.ids)[2]
             return tf.pad(result.ids, [[0, 0], [0, 0], [0, missing]]), result.scores
 
-        blank = (
-            tf.fill([batch, n_best, steps], PAD_ID),
-            tf.tile(tf.constant([[0.0, *unfilled]])[:, :n_best], [batch, 1]),
-        )
-        return self._in_groups(sentences.lengths, search, blank)
+        blank_ids = tf.fill([batch, n_best, steps], PAD_ID)
+        blank_scores = tf.tile(tf.constant([[0.0, *unfilled]])[:, :n_best], [batch, 1])
+        return self._in_groups(sentences.lengths, search, (blank_ids, blank_scores))
 
     def _in_groups(self, lengths: tf.Tensor, compute: Callable, blank: object) -> tf.Tensor:
         """Calls `in_groups` with the stored weights."""
@@ -306,7 +310,10 @@ class Servable(tf.Module):
 def _sentences(
     tokens: tf.RaggedTensor, is_blank: tf.Tensor, longest: int | tf.Tensor
 ) -> _Sentences:
-    """Cuts off what is too long and adds EOS; a blank sentence has no ids."""
+    """Cuts off tokens [batch, (length)] and adds EOS, to at most `longest` ids.
+
+    Where `is_blank`, [batch] bool, a sentence has no ids.
+    """
     kept = tokens[:, : longest - 1]
     lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
     # Joining ragged rows would transpose integers, which oneDNN warns of on a server.
@@ -320,33 +327,32 @@ def _sentences(
 
 
 def _group(sentences: _Sentences, rows: tf.Tensor) -> tf.Tensor:
-    """Returns the ids of some sentences, as wide as the longest of them."""
+    """Returns the ids of the sentences `rows` [group], as wide as the longest: [group, length]."""
     width = tf.reduce_max(tf.gather(sentences.lengths, rows))
     return tf.gather(sentences.ids, rows)[:, :width]
 
 
 def _outcome(sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
-    """Describes the best of ids [batch, n_best, steps] with scores [batch, n_best]."""
+    """Returns score, finished and truncated of the best of ids [batch, n_best, steps]."""
     finished = _are_finished(ids)[:, 0]
     return {"score": scores[:, 0], "finished": finished, "truncated": sentences.truncated}
 
 
 def _are_finished(ids: tf.Tensor) -> tf.Tensor:
-    """Returns whether ids [batch, n_best, steps] end with EOS, or are those of a blank text."""
+    """Returns whether each has EOS or is blank: [batch, n_best, steps] → [batch, n_best]."""
     return tf.reduce_any(ids == EOS_ID, axis=2) | tf.reduce_all(ids == PAD_ID, axis=2)
 
 
 def _without_padding(ids: tf.Tensor) -> tf.Tensor:
-    """Removes the columns at the end of [batch, length] ids that have only PAD."""
+    """Removes the columns at the end of ids [batch, length] that have only PAD."""
     is_used = tf.reduce_any(ids != PAD_ID, axis=0)
-    return ids[:, : tf.reduce_max(tf.concat([[0], tf.where(is_used)[:, 0] + 1], axis=0))]
+    # 0 columns if none is used.
+    width = tf.reduce_max(tf.concat([[0], tf.where(is_used)[:, 0] + 1], axis=0))
+    return ids[:, :width]
 
 
 def in_groups(
-    lengths: tf.Tensor,
-    tokens_per_group: int,
-    compute: Callable[[tf.Tensor, tf.Tensor], Any],
-    blank: Any,
+    lengths: tf.Tensor, tokens_per_group: int, compute: Callable[..., Any], blank: Any
 ) -> Any:
     """Computes results for a batch's sentences, a group at a time.
 
@@ -404,7 +410,7 @@ class StoredWeights(tf.Module):
 
 
 def _new_variables(weight: keras.Variable, kind: str) -> list[tf.Variable]:
-    """Makes the variables that store a weight: its values, and the scales of int8."""
+    """Returns new variables that store a weight: its values, and the scales of int8."""
     value = tf.convert_to_tensor(weight)
     is_matrix = value.shape.rank == 2
     if is_matrix and kind == "int8":
@@ -416,15 +422,14 @@ def _new_variables(weight: keras.Variable, kind: str) -> list[tf.Variable]:
 
 
 def _read(parts: list[tf.Variable]) -> tf.Tensor:
-    """Returns the values of a weight."""
-    value = tf.convert_to_tensor(parts[0])
-    return value if len(parts) == 1 else tf.cast(value, tf.float32) * parts[1]
+    """Returns a weight from its values, and the scales of int8."""
+    values, *scales = parts
+    stored = tf.convert_to_tensor(values)
+    return tf.cast(stored, tf.float32) * scales[0] if scales else stored
 
 
 def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rounds a matrix to 8 bits.
-
-    The product of the results is close to the matrix.
+    """Rounds a matrix to 8 bits, so that integers times scales are close to it.
 
     Args:
         matrix: [rows, columns] float32.

@@ -35,7 +35,7 @@ PLAIN = os.environ.get("T2T_REPRO_PLAIN", "") not in ("", "0")
 
 
 def fast(kernel: _Program, formula: _Program) -> _Program:
-    """Returns the kernel, or the formula where `PLAIN`.
+    """Returns the kernel, or the formula if `PLAIN`.
 
     Both compute the same (dropout: with other draws). Blocked attention and packing check `PLAIN`
     where they are called.

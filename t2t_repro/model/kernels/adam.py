@@ -47,8 +47,8 @@ class FusedAdam(keras.optimizers.Adam):
     ) -> None:
         """Updates all weights.
 
-        Keras calls this method, and its own passes the last argument on to `update_step`. On a GPU
-        the argument is the `Scalars`, computed once for all weights because they take about four
+        Keras calls this method. Keras's own version passes the last argument on to `update_step`.
+        On a GPU that is the `Scalars`, computed once for all weights, because they take about four
         kernels. On a CPU it is the rate: computing the scalars for each weight is faster if the
         weights are large.
         """
@@ -71,10 +71,10 @@ class FusedAdam(keras.optimizers.Adam):
         Args:
             gradient: by the weight, of its shape.
             variable: the weight.
-            learning_rate: or the numbers that all weights share, already computed.
+            learning_rate: scalar; or the `Scalars`, already computed.
         """
-        if not isinstance(learning_rate, Scalars):
-            learning_rate = self._scalars(learning_rate)
+        is_rate = not isinstance(learning_rate, Scalars)
+        scalars = self._scalars(learning_rate) if is_rate else learning_rate
         dtype = variable.dtype
         index = self._get_variable_index(variable)
         m, v = self._momentums[index].value, self._velocities[index].value
@@ -82,9 +82,9 @@ class FusedAdam(keras.optimizers.Adam):
             var=variable.handle,
             m=m.handle,
             v=v.handle,
-            beta1_power=ops.cast(learning_rate.beta_1_power, dtype),
-            beta2_power=ops.cast(learning_rate.beta_2_power, dtype),
-            lr=ops.cast(learning_rate.rate, dtype),
+            beta1_power=ops.cast(scalars.beta_1_power, dtype),
+            beta2_power=ops.cast(scalars.beta_2_power, dtype),
+            lr=ops.cast(scalars.rate, dtype),
             beta1=ops.cast(self.beta_1, dtype),
             beta2=ops.cast(self.beta_2, dtype),
             epsilon=ops.cast(self.epsilon, dtype),

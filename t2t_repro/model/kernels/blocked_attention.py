@@ -17,11 +17,12 @@ Attend = Callable[..., tf.Tensor]
 
 def keys_of_query(window: tuple[int, int], length: float) -> float:
     """Returns how many keys each query is scored against, including those that are then masked."""
-    return length if length <= _block(window) else _block(window) + sum(window)
+    size = _block_size(window)
+    return length if length <= size else size + sum(window)
 
 
-def _block(window: tuple[int, int]) -> int:
-    """Returns the queries of a block; its range of keys is at most twice as wide."""
+def _block_size(window: tuple[int, int]) -> int:
+    """Returns the number of queries in a block; its range of keys is at most twice as wide."""
     return max(sum(window), _SMALLEST_BLOCK)
 
 
@@ -49,6 +50,7 @@ def blocked_attention(
 
     if may_be_seen is not None:
         may_be_seen = tf.repeat(tf.broadcast_to(may_be_seen, [batch, 1, length]), heads, axis=0)
+    # `attend` expects an axis of heads; here the heads are among the rows.
     query_blocks = blocks.queries(rows(queries))[:, None]
     keys, values = (blocks.keys(rows(x))[:, None] for x in keys_values)
     context = attend(query_blocks, (keys, values), blocks.mask(may_be_seen))
@@ -65,47 +67,44 @@ class _Blocks:
     def __init__(self, rows: tf.Tensor, length: tf.Tensor, window: tuple[int, int]) -> None:
         self._rows, self._length = rows, length
         self._window = window
-        self._block = tf.clip_by_value(_block(window), 1, tf.maximum(self._length, 1))
-        self._count = -(-self._length // self._block)
+        self._size = tf.clip_by_value(_block_size(window), 1, tf.maximum(self._length, 1))
+        self._count = -(-self._length // self._size)
         # A block that holds the whole sequence has no neighbours.
         self._before, self._after = (tf.where(self._count > 1, side, 0) for side in window)
 
     def queries(self, x: tf.Tensor) -> tf.Tensor:
         """Splits queries: [rows, length, width] → [rows·blocks, block, width]."""
-        return tf.reshape(self._filled(x, 0), [-1, self._block, x.shape[-1]])
+        return tf.reshape(self._padded(x, 0), [-1, self._size, x.shape[-1]])
 
     def keys(self, x: tf.Tensor) -> tf.Tensor:
         """Splits keys: [rows, length, width] → [rows·blocks, range, width], zeros at the ends."""
         width = x.shape[-1]
-        blocks = tf.reshape(self._filled(x, 1), [self._rows, -1, self._block, width])
-        ranges = tf.concat(
-            [
-                blocks[:, :-2, self._block - self._before :],
-                blocks[:, 1:-1],
-                blocks[:, 2:, : self._after],
-            ],
-            axis=2,
-        )
-        return tf.reshape(ranges, [-1, self._before + self._block + self._after, width])
+        # One more block on each side: the neighbours of the first and the last.
+        blocks = tf.reshape(self._padded(x, 1), [self._rows, -1, self._size, width])
+        end_of_previous = blocks[:, :-2, self._size - self._before :]
+        own = blocks[:, 1:-1]
+        begin_of_next = blocks[:, 2:, : self._after]
+        ranges = tf.concat([end_of_previous, own, begin_of_next], axis=2)
+        return tf.reshape(ranges, [-1, self._before + self._size + self._after, width])
 
     def mask(self, may_be_seen: tf.Tensor | None) -> tf.Tensor:
         """Splits a boolean mask: [rows, 1, length], or None → [rows·blocks, block, range]."""
         if may_be_seen is None:
             may_be_seen = tf.ones([1, 1, self._length], tf.bool)
-        keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
-        keys = tf.transpose(self.keys(keys), (0, 2, 1))
-        positions = tf.range(-self._before, self._block + self._after)
-        distance = positions - tf.range(self._block)[:, None]
+        of_keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
+        of_keys = tf.transpose(self.keys(of_keys), (0, 2, 1))
+        positions = tf.range(-self._before, self._size + self._after)
+        distance = positions - tf.range(self._size)[:, None]
         before, after = self._window
         is_near = (distance >= -before) & (distance <= after)
-        return is_near & (keys | (distance == 0))
+        return is_near & (of_keys | (distance == 0))
 
     def join(self, blocks: tf.Tensor) -> tf.Tensor:
         """Joins blocks: [rows·blocks, block, width] → [rows, length, width]."""
         return tf.reshape(blocks, [self._rows, -1, blocks.shape[-1]])[:, : self._length]
 
-    def _filled(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
+    def _padded(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
         """Fills the last block with zeros, and adds blocks of zeros on both sides."""
-        around = blocks_around * self._block
-        missing = self._count * self._block - self._length
+        around = blocks_around * self._size
+        missing = self._count * self._size - self._length
         return tf.pad(x, [[0, 0], [around, missing + around], [0, 0]])

@@ -79,9 +79,9 @@ def _softmax_passes(
         p^T (w x) [vocab, d_model] in float32.
     """
     tokens, d_model = tf.shape(x)[0], x.shape[1]
-    most, multiple = tokens_at_once(table.shape[0])
+    most_tokens, multiple = tokens_at_once(table.shape[0])
     # Blocks of equal size: a padded last one would cost as much as a full one.
-    blocks = tf.maximum(-(-tokens // most), 1)
+    blocks = tf.maximum(-(-tokens // most_tokens), 1)
     block_size = -(-tokens // (blocks * multiple)) * multiple
     table = tf.cast(table, x.dtype)
 
@@ -98,6 +98,7 @@ def _softmax_passes(
         x_block = x_blocks[block]
         logits = tf.cast(tf.matmul(x_block, table, transpose_b=True), tf.float32)
         softmax_parts = gpu.softmax_parts if gpu.has_gpu() else _softmax_parts
+        # The softmax is e / s.
         e, s, log_normalizer = softmax_parts(logits)
         e = tf.cast(e, x.dtype)
         weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
@@ -137,7 +138,7 @@ def _softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
-    """Returns the most tokens that have logits at a time, and the number that divides theirs."""
+    """Returns the most tokens of a block, and a number of which its size must be a multiple."""
     if gpu.has_gpu():
         return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
     return max(1, LOGITS_ON_A_CPU // vocab_size), 1

@@ -29,8 +29,8 @@ def best_extensions(
     _, beam, vocab = logits.shape
     size = _group_size(beam, vocab, k)
     count = math.ceil(vocab / size)
-    if rest := count * size - vocab:
-        logits = tf.pad(logits, [[0, 0], [0, 0], [0, rest]], constant_values=-math.inf)
+    if missing := count * size - vocab:
+        logits = tf.pad(logits, [[0, 0], [0, 0], [0, missing]], constant_values=-math.inf)
     groups = tf.reshape(logits, [-1, beam, count, size])
     maxima = tf.reduce_max(groups, axis=-1)  # [batch, beam, count]
     # [batch, beam]
@@ -40,46 +40,45 @@ def best_extensions(
         maxima = _maxima_without(is_forbidden, groups, maxima)
     # Rounding is monotonic: the maxima of the sums are the sums of the maxima.
     group_log_probs = log_probs[..., None] + (maxima - normalizers[..., None])
-    _, best = tf.math.top_k(tf.reshape(group_log_probs, [-1, beam * count]), k)
-    # In the order of their indices, which equal values keep.
-    best = tf.sort(best, axis=-1)  # [batch, k]
-    hypotheses = best // count
-    candidates = tf.gather(tf.reshape(groups, [-1, beam * count, size]), best, batch_dims=1)
+    _, best_groups = tf.math.top_k(tf.reshape(group_log_probs, [-1, beam * count]), k)
+    # Sorted by index, so that of equal candidates the one with the lower index comes first.
+    best_groups = tf.sort(best_groups, axis=-1)  # [batch, k], indices into beam·count
+    hypotheses = best_groups // count
+    candidates = tf.gather(tf.reshape(groups, [-1, beam * count, size]), best_groups, batch_dims=1)
     if forbidden:
-        candidates = tf.where(tf.gather(is_forbidden, best % count), -math.inf, candidates)
+        candidates = tf.where(tf.gather(is_forbidden, best_groups % count), -math.inf, candidates)
     before, normalizers = (
         tf.gather(values, hypotheses, batch_dims=1)[..., None]
         for values in (log_probs, normalizers)
     )
     candidates = before + (candidates - normalizers)  # [batch, k, size]
-    best_log_probs, places = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)
-    groups_found = tf.gather(best, places // size, batch_dims=1)
-    ids = groups_found % count * size + places % size
-    return best_log_probs, groups_found // count * vocab + ids
+    best_log_probs, indices = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)
+    groups_of_best = tf.gather(best_groups, indices // size, batch_dims=1)
+    ids = groups_of_best % count * size + indices % size
+    return best_log_probs, groups_of_best // count * vocab + ids
 
 
 def _maxima_without(
     is_forbidden: NDArray[np.bool_], groups: tf.Tensor, maxima: tf.Tensor
 ) -> tf.Tensor:
-    """Recomputes the maxima of groups with forbidden ids, without these.
-
-    There are few such groups.
+    """Recomputes the maxima of the few groups with forbidden ids, without these.
 
     Args:
         is_forbidden: [count, size].
         groups: [batch, beam, count, size].
-        maxima: [batch, beam, count], of all ids.
+        maxima: [batch, beam, count], of all ids; the result has this shape.
     """
     (changed,) = np.nonzero(is_forbidden.any(axis=-1))
     allowed = tf.where(is_forbidden[changed], -math.inf, tf.gather(groups, changed, axis=2))
-    places = np.arange(len(is_forbidden))
-    places[changed] = len(places) + np.arange(len(changed))
+    # The changed groups take their maxima from those appended.
+    indices = np.arange(len(is_forbidden))
+    indices[changed] = len(indices) + np.arange(len(changed))
     both = tf.concat([maxima, tf.reduce_max(allowed, axis=-1)], axis=-1)
-    return tf.gather(both, places, axis=-1)
+    return tf.gather(both, indices, axis=-1)
 
 
 def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
-    """Computes log Σ exp(logits) [batch, beam] from the groups' maxima."""
+    """Computes log Σ exp(logits) [batch, beam], given the maxima [batch, beam, count] of groups."""
     _, beam, count = maxima.shape
     # The largest p is 1 / Σ exp(z - max z).
     p = tf.reshape(tf.nn.softmax(logits), [-1, beam, count, logits.shape[-1] // count])
@@ -91,9 +90,9 @@ def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
 def _group_size(beam: int, vocab: int, k: int) -> int:
     """Returns the size of the groups whose maxima are sorted.
 
-    With it about as many groups as candidates are sorted. It divides `vocab`, unless that means so
-    much more sorting that padding the logits by a copy is cheaper. Padding comes last, so with at
-    least k ids it is never among the best.
+    With the best size, as many groups as candidates are sorted. The size divides `vocab`, unless
+    over four times as much is sorted then: padding the logits, which copies them, is cheaper.
+    Padding comes last, so with at least k ids it is never among the best.
     """
     best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
@@ -108,8 +107,8 @@ def _sort_cost(size: int, beam: int, vocab: int, k: int) -> int:
     return beam * math.ceil(vocab / size) + k * size
 
 
-def room(shape: list, dtype: tf.DType) -> tf.Tensor:
-    """Returns zeros that may be overwritten, unlike a constant of the graph."""
+def writable_zeros(shape: list, dtype: tf.DType) -> tf.Tensor:
+    """Returns zeros that may be overwritten in place, unlike tf.zeros, a constant of the graph."""
     return tf.raw_ops.Empty(shape=shape, dtype=dtype, init=True)
 
 

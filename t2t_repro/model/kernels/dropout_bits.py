@@ -17,21 +17,22 @@ from t2t_repro.model.kernels.gpu import halves, joined, philox, shifted
 
 LEVELS = 2**16
 
-# TensorFlow's own.
+# The Philox key with which TensorFlow scrambles seeds.
 _SCRAMBLING_KEY = 0x3EC8F720, 0x02461E29
 
 
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Draws uint16 integers uniformly from 0 ... 2^16 - 1.
 
-    They are a function of the seed [2]. The seed is Philox's key, and the upper half of its counter
-    (draws count in the lower half). Scrambled, it gives what TensorFlow draws with a seed.
+    They are a function of the seed [2]: Philox's key, and the upper half of its counter (the lower
+    half counts the draws). A scrambled seed gives the bits that TensorFlow draws from the seed.
     """
-    return (_element_by_element if gpu.fuses() else _all_at_once)(shape, _unsigned(seed))
+    draw = _element_by_element if gpu.fuses() else _all_at_once
+    return draw(shape, _unsigned(seed))
 
 
 def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws by TensorFlow's operation: four levels of each 64 bits."""
+    """Draws by TensorFlow's operation: a pair of levels of each uint32."""
     count = tf.reduce_prod(shape)
     pairs = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[(count + 1) // 2],
@@ -44,20 +45,23 @@ def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws the same bits: each count of Philox gives eight levels, one per element."""
+    """Draws the same bits: each count of Philox gives 128 bits, the levels of eight elements."""
     number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     count = shifted(number, 3)
     key, upper_half = (halves(part) for part in tf.unstack(seed))
     first, second = joined(philox((count, tf.zeros_like(count), *upper_half), key))
+    # Of eight elements the first four have 16 bits each of the first 64, the others of the second.
     four_levels = tf.where(number & 4 == 0, first, second)
     level = shifted(four_levels, 16 * (number & 3)) & (LEVELS - 1)
     return tf.reshape(tf.cast(level, tf.uint16), shape)
 
 
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
-    """Scrambles seeds [draws, 2] as TensorFlow does before each draw; the result is int64."""
-    counter = [word for part in tf.unstack(_unsigned(seeds), axis=1) for word in halves(part)]
-    return tf.bitcast(tf.stack(joined(philox(counter, _SCRAMBLING_KEY)), axis=1), tf.int64)
+    """Scrambles seeds [draws, 2] as TensorFlow does before each draw: int64, of the same shape."""
+    parts = tf.unstack(_unsigned(seeds), axis=1)
+    counter = [word for part in parts for word in halves(part)]
+    words = philox(counter, _SCRAMBLING_KEY)
+    return tf.bitcast(tf.stack(joined(words), axis=1), tf.int64)
 
 
 def _unsigned(seeds: tf.Tensor) -> tf.Tensor:

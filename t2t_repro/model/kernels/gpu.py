@@ -19,6 +19,7 @@ from tensorflow.compiler.tf2xla.python import xla  # There is no public optimiza
 
 _compiled = ContextVar("compiled", default=False)
 
+# The constants of Philox4x32-10; see `philox`.
 _PHILOX_ROUNDS = 10
 _PHILOX_FACTORS = 0xD2511F53, 0xCD9E8D57
 _PHILOX_STEPS = [
@@ -36,7 +37,7 @@ def has_gpu() -> bool:
 
 @contextmanager
 def compiled(by_xla: bool) -> Iterator[None]:
-    """States whether XLA compiles the graph that is traced within."""
+    """Sets whether XLA compiles the graph that is traced within the context."""
     token = _compiled.set(by_xla)
     try:
         yield
@@ -50,10 +51,10 @@ def fuses() -> bool:
 
 
 def optimization_barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the same tensors behind a barrier for XLA.
+    """Returns the same tensors behind a barrier, where XLA compiles for a GPU.
 
-    It acts where XLA compiles for a GPU. XLA fuses nothing across it, and does not merge equal
-    computations on its two sides. The barrier has no gradient.
+    XLA fuses nothing across it, and does not merge equal computations on its two sides. The barrier
+    has no gradient.
     """
     return list(xla.optimization_barrier(*tensors)) if fuses() else list(tensors)
 
@@ -83,7 +84,7 @@ def layer_norm_gradient(
     x: tf.Tensor,
     upstream: tf.Tensor,
     gamma: tf.Tensor,
-    normalized: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+    normalize: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes ∂x, ∂γ and ∂β of `gradients.layer_norm` for XLA to fuse.
 
@@ -94,18 +95,18 @@ def layer_norm_gradient(
         x: [..., d_model].
         upstream: ∂y, the shape of `x`.
         gamma: [d_model], float32.
-        normalized: x → x̂ and 1 / sqrt(σ² + ε), float32.
+        normalize: x → x̂ and 1 / sqrt(σ² + ε), float32.
     """
     dtype = x.dtype
     # The x̂ of the forward pass would have to be kept until now.
     x, upstream = optimization_barrier(x, upstream)
     upstream = tf.cast(upstream, tf.float32)
-    normal, scale = normalized(x)
+    x_hat, scale = normalize(x)
     g = upstream * gamma
-    mean, along = (tf.reduce_mean(v, axis=-1, keepdims=True) for v in (g, g * normal))
-    d_x = (g - mean - normal * along) * scale
-    (written,) = optimization_barrier(tf.cast(normal, dtype))
-    gamma_terms = upstream * tf.cast(written, tf.float32)
+    mean_g, mean_g_x_hat = (tf.reduce_mean(v, axis=-1, keepdims=True) for v in (g, g * x_hat))
+    d_x = (g - mean_g - x_hat * mean_g_x_hat) * scale
+    (rounded_x_hat,) = optimization_barrier(tf.cast(x_hat, dtype))
+    gamma_terms = upstream * tf.cast(rounded_x_hat, tf.float32)
     d_gamma, d_beta = (
         tf.reduce_sum(tf.reshape(v, [-1, v.shape[-1]]), axis=0) for v in (gamma_terms, upstream)
     )

@@ -51,22 +51,22 @@ def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
 @tf.custom_gradient
 def softmax(scores: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Computes e^z / Σ e^z in float32, z the scores of a query, in the dtype of the scores.
+    """Computes e^z / Σ e^z over a query's scores z, in float32, with a gradient that keeps less.
 
-    Replaces the automatic gradient of `model.attention.softmax`. In mixed precision that keeps
-    float32 weights beside bfloat16 ones: three times as much of [length, length], which fill the
-    memory for long sentences. With w the result and g the gradient by it, the gradient by the
-    scores is w (g - Σ w g).
+    Replaces the automatic gradient of `model.attention.softmax`, which has the shapes. In mixed
+    precision that keeps [length, length] weights in float32 beside those in bfloat16: three times
+    as much memory, which is large for long sentences. With w the result and g the gradient by it,
+    the gradient by the scores is w (g - Σ w g).
     """
     weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        # Otherwise TensorFlow casts as soon as there are weights, and keeps both.
+        # Otherwise TensorFlow would cast in the forward pass, and keep both.
         with tf.control_dependencies([upstream]):
             w = tf.cast(weights, tf.float32)
         g = tf.cast(upstream, tf.float32)
-        along = tf.reduce_sum(w * g, axis=-1, keepdims=True)
-        return tf.cast(w * (g - along), scores.dtype)
+        sum_w_g = tf.reduce_sum(w * g, axis=-1, keepdims=True)
+        return tf.cast(w * (g - sum_w_g), scores.dtype)
 
     return weights, gradient
 
@@ -85,22 +85,22 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
     @tf.custom_gradient
     def compute(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        normalized = functools.partial(_normalized, epsilon=epsilon)
-        normal, scale = normalized(x)
+        normalize = functools.partial(_normalize, epsilon=epsilon)
+        x_hat, scale = normalize(x)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             if gpu.has_gpu():
-                d_x, *d_weights = gpu.layer_norm_gradient(x, upstream, gamma, normalized)
+                d_x, *d_weights = gpu.layer_norm_gradient(x, upstream, gamma, normalize)
             else:
-                d_x, *d_weights = _layer_norm_gradient(normal, scale, upstream, gamma)
+                d_x, *d_weights = _layer_norm_gradient(x_hat, scale, upstream, gamma)
             return tf.cast(d_x, x.dtype), *d_weights
 
-        return tf.cast(normal * gamma + beta, x.dtype), gradient
+        return tf.cast(x_hat * gamma + beta, x.dtype), gradient
 
     return compute(x, gamma, beta)
 
 
-def _normalized(x: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
+def _normalize(x: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes x̂ and 1 / sqrt(σ² + ε) in float32."""
     x = tf.cast(x, tf.float32)
     centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
@@ -110,15 +110,15 @@ def _normalized(x: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _layer_norm_gradient(
-    normal: tf.Tensor, scale: tf.Tensor, upstream: tf.Tensor, gamma: tf.Tensor
+    x_hat: tf.Tensor, scale: tf.Tensor, upstream: tf.Tensor, gamma: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes ∂x, ∂γ and ∂β in few passes over memory."""
     upstream = tf.cast(upstream, tf.float32)
-    gamma_terms = upstream * normal
+    gamma_terms = upstream * x_hat
     # The means of g and g x̂ as products: nothing as large as x is written for them.
     share = gamma / tf.cast(tf.size(gamma), gamma.dtype)
-    mean, along = (tf.linalg.matvec(v, share)[..., None] for v in (upstream, gamma_terms))
-    d_x = (upstream * gamma - mean - normal * along) * scale
+    mean_g, mean_g_x_hat = (tf.linalg.matvec(v, share)[..., None] for v in (upstream, gamma_terms))
+    d_x = (upstream * gamma - mean_g - x_hat * mean_g_x_hat) * scale
     # Sums over all but the last axis, several times as fast as reduce_sum.
     d_gamma, d_beta = (
         tf.raw_ops.BiasAddGrad(out_backprop=tf.reshape(v, [-1, v.shape[-1]]))

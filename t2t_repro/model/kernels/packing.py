@@ -51,7 +51,7 @@ Vectors: TypeAlias = tf.Tensor | Packed
 
 
 def positionwise(call: Call) -> Call:
-    """Lets a layer's `call`, which treats all vectors alike, read packed vectors too."""
+    """Decorates a layer's `call`, which treats all vectors alike, to take packed ones too."""
 
     @functools.wraps(call)
     def call_any(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -66,9 +66,7 @@ def map_positions(function: Callable[[tf.Tensor], tf.Tensor], x: Vectors) -> Vec
 
 
 def first_rows(x: Vectors) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns which vectors are first in their sentence, and the length.
-
-    All vectors are those of the batch one after the other, packed or not.
+    """Returns which vectors of a batch, packed or not, begin a sentence; and the batch's length.
 
     Returns:
         [vectors] boolean, also true where a slot holds no token; and a scalar, padding included.
@@ -80,7 +78,7 @@ def first_rows(x: Vectors) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
-    """Adds a row of PAD to ids [batch, length], to which slots without a token belong."""
+    """Adds a row of PAD to ids [batch, length]: the sentence of slots without a token."""
     return tf.pad(ids, [[0, 1], [0, 0]], constant_values=PAD_ID)
 
 
@@ -106,7 +104,7 @@ class PackedLayout(NamedTuple):
 
     @classmethod
     def of(cls, ids: tf.Tensor, capacity: int | tf.Tensor) -> "PackedLayout":
-        """Packs the tokens of ids one after the other.
+        """Returns the layout in which the tokens of ids have slots 1, 2, ...
 
         Args:
             ids: [batch, length], PAD after the tokens of a row, and at the end of the last one: see
@@ -117,15 +115,16 @@ class PackedLayout(NamedTuple):
         is_token = tf.reshape(tf.cast(tf.not_equal(ids, PAD_ID), tf.int32), [-1])
         tokens = tf.reduce_sum(is_token)
         capacity = tf.cast(capacity, tf.int32)
+        # Tokens are counted from 1, so that padding has slot 0.
         slot_of_token = tf.cumsum(is_token) * is_token
         # The shape is static, unlike that of a boolean mask.
         position = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of_token, capacity)
-        number = tf.range(capacity)
-        holds_token = (number > 0) & (number <= tokens)
+        slot = tf.range(capacity)
+        holds_token = (slot > 0) & (slot <= tokens)
         position_of_slot = tf.where(holds_token, position, batch * length - 1)
         # Equals `slot_of_token`, which XLA would sum again wherever it is read.
         slot_of_position = tf.math.unsorted_segment_max(
-            tf.where(holds_token, number, 0), position_of_slot, batch * length
+            tf.where(holds_token, slot, 0), position_of_slot, batch * length
         )
         return cls(batch, length, position_of_slot, holds_token, tf.maximum(slot_of_position, 0))
 
@@ -143,33 +142,32 @@ class PackedLayout(NamedTuple):
         """Unpacks [1, capacity, heads·depth] → [batch, heads, length, depth]."""
         depth = x.shape[-1] // num_heads
         unpack, pack = self._head_rows(num_heads)
-        heads = _move(tf.reshape(x, [-1, depth]), unpack, pack)
+        heads = _gather_rows(tf.reshape(x, [-1, depth]), unpack, pack)
         return tf.reshape(heads, [self.batch, num_heads, self.length, depth])
 
     def join_heads(self, heads: tf.Tensor) -> tf.Tensor:
         """Packs [batch, heads, length, depth] → [1, capacity, heads·depth]."""
         _, num_heads, _, depth = heads.shape
         unpack, pack = self._head_rows(num_heads)
-        rows = _move(tf.reshape(heads, [-1, depth]), pack, unpack)
+        rows = _gather_rows(tf.reshape(heads, [-1, depth]), pack, unpack)
         return tf.reshape(rows, [1, -1, num_heads * depth])
 
     def _head_rows(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the row in [capacity, heads] of each in [batch, heads, length], and back."""
+        """Returns row numbers that unpack [capacity, heads] to [batch, heads, length], and back."""
         head = tf.constant([*range(num_heads)])
         slot = tf.reshape(self.slot_of_position, [self.batch, 1, self.length])
         unpack = slot * num_heads + tf.expand_dims(head, 1)
-        # (sentence · heads + head) · length + place, where sentence · length + place = position.
+        # (sentence · heads + head) · length + offset, where sentence · length + offset = position.
         position = tf.expand_dims(self.position_of_slot, 1)
         pack = position + (position // self.length * (num_heads - 1) + head) * self.length
         return tf.reshape(unpack, [-1]), tf.reshape(pack, [-1])
 
 
-def _move(rows: tf.Tensor, sources: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
-    """Gathers rows [rows, depth] by `sources` [moved].
+def _gather_rows(rows: tf.Tensor, sources: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
+    """Gathers rows [rows, depth] by `sources` [moved]; the gradient gathers them by `back` [rows].
 
-    The gradient gathers them back. TensorFlow's gradient of a gather sums slices, for rows that are
-    read more than once. Here only padding is, and its gradient is zero. `back` [rows] is where a
-    row was moved to.
+    TensorFlow's gradient of a gather would sum slices, for rows that are read more than once. Here
+    only padding is, and its gradient is zero. `back` is where each row was moved to.
     """
 
     @tf.custom_gradient

@@ -31,20 +31,20 @@ def doubled_recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) 
 
 
 def _doubled(f: tf.Tensor, u: tf.Tensor, length: tf.Tensor, direction: int) -> tf.Tensor:
-    """Takes in rows from above (direction 1) or below (-1).
+    """Runs the recurrence from the first row to the last (direction 1), or back (-1).
 
     The rows that `tf.roll` brings from the other end are multiplied by the 0 of a first row.
     """
 
-    def at(i: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    def shifted(x: tf.Tensor, i: tf.Tensor) -> tf.Tensor:
         return tf.roll(x, direction * tf.bitwise.left_shift(1, i), axis=0)
 
-    # Counted by ones, so that XLA knows how often the loop runs.
+    # All ceil(log2(length)) steps but the last. The loop counts by ones: XLA then knows how many.
     steps = tf.reduce_sum(tf.cast(tf.bitwise.left_shift(2, tf.range(30)) < length, tf.int32))
     i, f, u = tf.while_loop(
         lambda i, f, u: i < steps,
-        lambda i, f, u: (i + 1, f * at(i, f), u + f * at(i, u)),
+        lambda i, f, u: (i + 1, f * shifted(f, i), u + f * shifted(u, i)),
         (tf.constant(0), f, u),
     )
     # The last step needs no product of factors.
-    return u + f * at(i, u)
+    return u + f * shifted(u, i)

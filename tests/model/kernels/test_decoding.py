@@ -76,9 +76,9 @@ def test_rows_are_written_as_a_copy_would_have_them(rows, depth, data):
     new = -np.ones((len(places), depth), np.float32)
     arguments = tf.constant(places, tf.int32), tf.constant(new)
     copied = cache.write_rows(tf.constant(before), *arguments)
-    room = decoding.room([rows, depth], tf.float32)
-    assert not room.numpy().any()
-    in_place = decoding.write_rows(room + before, *arguments)
+    zeros = decoding.writable_zeros([rows, depth], tf.float32)
+    assert not zeros.numpy().any()
+    in_place = decoding.write_rows(zeros + before, *arguments)
     np.testing.assert_array_equal(in_place, copied)
     before[places] = -1
     np.testing.assert_array_equal(copied, before)
