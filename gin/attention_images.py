@@ -58,6 +58,7 @@ def overview(attention: "AttentionMap") -> NDArray[np.uint8]:
 
     Long sentences are drawn smaller, and without words that would be illegible.
     """
+    # Not above: matplotlib is optional, and t2t_repro.attention imports TensorFlow.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from t2t_repro.attention.maps import CELL, draw
@@ -68,4 +69,5 @@ def overview(attention: "AttentionMap") -> NDArray[np.uint8]:
     cell = min(CELL, _LARGEST / max(queries, keys))
     canvas = FigureCanvasAgg(draw(attention, panels, names, heads, attention.title, cell))
     canvas.draw()
+    # Without the alpha channel; copied, since the buffer is the canvas's own memory.
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -33,7 +33,7 @@ from t2t_repro.data.parallel import WorkerPool, default_workers
 from t2t_repro.data.token_store import STORE_FILES, TokenStore, token_block
 from t2t_repro.errors import UserError
 from t2t_repro.text.sentencepiece import SentencePieceModel, WordMarks
-from t2t_repro.text.subword_model import FlatIds, SubwordPair, open_subwords
+from t2t_repro.text.subword_model import FlatIds, SubwordModel, SubwordPair, open_subwords
 from t2t_repro.vocabulary import EOS_ID
 
 Side = Literal["source", "target"]
@@ -102,7 +102,7 @@ class SubwordDropout:
     ) -> "EpochStores | None":
         """Returns the token stores of all epochs; None if all text keeps its ids.
 
-        The arguments are those of `Segmentation` in t2t_repro.
+        The arguments are those of `Segmentation` in t2t_repro/data/batch_shapes.py.
 
         Raises:
             UserError: the subwords are not a BPE model of SentencePiece.
@@ -118,14 +118,13 @@ class SubwordDropout:
         Raises:
             UserError: the subwords are not a BPE model of SentencePiece.
         """
-        names: tuple[Side, Side] = ("source", "target")
-        source, target = (
-            DropoutSegmenter(model.model_path, self.probability, (seed, number))
-            if name in self.sides and self.probability
-            else None
-            for number, (name, model) in enumerate(zip(names, subwords, strict=True))
-        )
-        return source, target
+
+        def segmenter(side: Side, model: SubwordModel, number: int) -> DropoutSegmenter | None:
+            if side not in self.sides or not self.probability:
+                return None
+            return DropoutSegmenter(model.model_path, self.probability, (seed, number))
+
+        return segmenter("source", subwords.source, 0), segmenter("target", subwords.target, 1)
 
 
 class EpochStores:
@@ -155,15 +154,15 @@ class EpochStores:
     ) -> None:
         self._store = store
         self._sentences = sentences
-        segment, number = _Segment(store.directory, segmenters), workers or default_workers()
-        self._pool = WorkerPool(segment, number, "SubwordDropout.workers", _NICENESS)
+        segment, processes = _Segment(store.directory, segmenters), workers or default_workers()
+        self._pool = WorkerPool(segment, processes, "SubwordDropout.workers", _NICENESS)
         self._made: dict[int, Future[TokenStore]] = {}
         self.expected_lengths = self._expect_lengths(segmenters, longest)
 
     def _expect_lengths(
         self, segmenters: "Segmenters", longest: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns `expected_lengths`."""
+        """Segments a sample in epoch 0; returns `expected_lengths`."""
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
         step = math.ceil(len(blocks) / _SAMPLE_BLOCKS)
         sample = blocks[::step]
@@ -171,10 +170,12 @@ class EpochStores:
         sampled = np.concatenate([block.indices for block in sample])
 
         def expect(lengths: NDArray[np.int32], after: int) -> NDArray[np.int32]:
-            # In integers, rounded up, so that all workers have the same.
+            # The ids of the sample before and after it is segmented. In integers, rounded up, so
+            # that all workers have the same.
             before = int(lengths[sampled].sum(dtype=np.int64))
             expected = -(-lengths.astype(np.int64) * after // before)
-            # Half of the sentences as long as this one become longer than the mean.
+            # Half of the sentences as long as this one become longer than the mean: the largest
+            # expected length is the limit of all (see `_make`).
             expected[lengths.argmax()] = expected.max() * _LONGEST_MARGIN
             return np.maximum(np.minimum(expected, longest), lengths).astype(np.int32)
 
@@ -212,6 +213,7 @@ class EpochStores:
             try:
                 future.set_result(self._make(epoch))
             except BaseException as error:
+                # Raised where the store is waited for.
                 future.set_exception(error)
 
         # A daemon thread: at exit, Python would wait for the threads of an executor.
@@ -219,6 +221,7 @@ class EpochStores:
         return future
 
     def _make(self, epoch: int) -> TokenStore:
+        """Segments the sentences of an epoch; returns them in a store of temporary files."""
         longest_source, longest_target = (int(side.max()) for side in self.expected_lengths)
         blocks = _blocks(epoch, self._sentences(epoch), (longest_source, longest_target))
         try:
@@ -260,7 +263,7 @@ def _blocks(
 
     Copies of a sentence in an epoch have different numbers, so they are segmented differently.
     """
-    # 0 for the first copy of a sentence, 1 for the second. A store has fewer than 2^40 sentences.
+    # 0 for the first of equal indices, 1 for the second. A store has fewer than 2^40 sentences.
     copies = np.arange(len(indices)) - np.searchsorted(indices, indices)
     numbers = indices + (copies << 40)
     for start in range(0, len(indices), _PAIRS_IN_BLOCK):
@@ -270,12 +273,7 @@ def _blocks(
 
 @dataclass
 class _Segment:
-    """Segments blocks of a store; picklable, for other processes.
-
-    Attributes:
-        directory: the store's directory.
-        segmenters: the segmenters of source and target.
-    """
+    """A function that segments blocks of the store in a directory; picklable, for processes."""
 
     directory: Path
     segmenters: "Segmenters"
@@ -299,7 +297,7 @@ class _Segment:
 
 
 def _limited(segmented: FlatIds, plain: FlatIds, longest: int | None) -> FlatIds:
-    """Replaces sentences of more than `longest` ids by the plain ones."""
+    """Returns the segmented sentences, with the plain one for each of more than `longest` ids."""
     (new_ids, new_lengths), (plain_ids, plain_lengths) = segmented, plain
     is_long = new_lengths > (longest or np.inf)
     lengths = np.where(is_long, plain_lengths, new_lengths)
@@ -339,7 +337,7 @@ class DropoutSegmenter:
 
     @cached_property
     def _powers(self) -> NDArray[np.uint64]:
-        """[_MOST_MERGES], ascending: (1 - p)^n * 2^63 for n merges."""
+        """[_MOST_MERGES] the probability that n merges in a row are made, times 2^63; ascending."""
         power, powers = 1.0, []
         for _ in range(_MOST_MERGES):
             # Not `**`, which C libraries round differently.
@@ -359,6 +357,7 @@ class DropoutSegmenter:
             the same text in other ids, EOS last.
         """
         words = _Words(self._merges, sentences)
+        # For each word a key, of the seeds, the epoch, the sentence, and the place in it.
         keys = np.zeros(1, np.uint64)
         for number in (*self.seeds, epoch):
             keys = _fold(keys, number)
@@ -370,14 +369,11 @@ class DropoutSegmenter:
         return words.replaced(changed, self._segment(plain, keys[changed], made[changed]))
 
     def _count_made(self, keys: NDArray[np.uint64], draw: int) -> NDArray[np.int64]:
-        """Draws how many merges of each word are made before one is dropped.
+        """Draws how many merges of each word are made before one is dropped; first, `draw` is 0.
 
         `_MOST_MERGES` means that so many are made and none is dropped yet.
-
-        Args:
-            keys: [words] the keys of their random numbers.
-            draw: the number of the draw, counted from 0.
         """
+        # Uniform below 2^63.
         bits = _fold(keys, draw) >> np.uint64(1)
         return _MOST_MERGES - np.searchsorted(self._powers, bits, side="right")
 
@@ -389,11 +385,11 @@ class DropoutSegmenter:
         Args:
             words: their ids in plain BPE, as int32 bytes.
             keys: [words] the keys of their random numbers.
-            made: [words] how many merges are made before the first one is dropped.
+            made: [words] the result of their first draw (see `_count_made`).
         """
         merges = self._merges
         splits = [merges.characters(word) for word in words]
-        # The number of candidates of each word's split that are dropped.
+        # How many candidates of each word's split are dropped: the next one is the best left.
         dropped = [0] * len(words)
         unfinished = list(range(len(words)))
         draw = 0
@@ -407,6 +403,7 @@ class DropoutSegmenter:
                     # Usually it is cached, and a call takes longer than all else here.
                     split = split.following[candidate] or merges.after(split, candidate)
                     candidate = 0
+                # The merge after these is dropped, unless more draws are needed to know.
                 candidate += count < _MOST_MERGES
                 splits[word], dropped[word] = split, candidate
                 if candidate < len(split.candidates):
@@ -441,12 +438,9 @@ class Split:
 class BpeMerges:
     """The merges of a SentencePiece BPE, made one at a time.
 
-    Args:
-        model_path: the model's file.
-
     Attributes:
         word_marks: the ids that have the mark of a word boundary.
-        merges_in: [vocabulary] int64: the number of merges that make each id.
+        merges_in: [vocabulary] int64: the number of merges that make each id; 0 for symbols.
 
     Raises:
         UserError: it is not a BPE model of SentencePiece.
@@ -458,7 +452,7 @@ class BpeMerges:
         at_end = model.trainer_spec.treat_whitespace_as_suffix
         self.word_marks = WordMarks.of([piece.piece for piece in pieces], at_end)
         # A better merge has a lower rank.
-        self._ranks = {p.piece: -p.score for p in pieces if p.type == _MERGED}
+        self._ranks = {piece.piece: -piece.score for piece in pieces if piece.type == _MERGED}
         # The text of every id, for a byte the byte; and the ids of every symbol, as int32 bytes.
         self._texts, self._ids = [], dict[str, bytes]()
         self._byte_ids, self._whole = dict[bytes, bytes](), set[int]()
@@ -474,6 +468,7 @@ class BpeMerges:
                 # A symbol or a control token, never merged with its neighbours.
                 self._ids[_WHOLE_MARK + text] = ids
                 self._whole.add(number)
+        # A merge makes one piece of two, so n characters take n - 1.
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
         self._splits: dict[bytes, Split] = {}
 
@@ -493,6 +488,7 @@ class BpeMerges:
         return split
 
     def _characters(self, ids: Sequence[int]) -> Split:
+        # Several ids, each a byte, may be one character, so `text` is decoded last.
         symbols: list[str] = []
         text = b""
         for token in ids:
@@ -501,7 +497,7 @@ class BpeMerges:
                 text = b""
             else:
                 text += self._texts[token]
-        symbols += text.decode()
+        symbols += [*text.decode()]
         return Split(symbols, sorted(self._candidates(symbols, range(len(symbols)))))
 
     def after(self, split: Split, candidate: int) -> Split:
@@ -543,11 +539,7 @@ class BpeMerges:
 
 
 class _Words:
-    """Sentences split into words.
-
-    Args:
-        merges: the merges of the vocabulary.
-        sentences: ids of sentences, EOS last.
+    """Sentences of ids, EOS last, split into words.
 
     Attributes:
         sentence: [words] the index of each word's sentence.
@@ -562,6 +554,7 @@ class _Words:
         marked = np.array(marks.marked)[tokens]
         # EOS is a word of its own.
         begins = (np.roll(marked, 1) if marks.at_end else marked) | (tokens == EOS_ID)
+        # np.roll has carried the last id's mark over to the first.
         begins[first_ids] = True
         self._starts = np.flatnonzero(begins)
         self._ends = np.append(self._starts[1:], len(tokens))

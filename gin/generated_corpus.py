@@ -92,12 +92,7 @@ class GeneratedCorpus:
         """Does nothing: the sentences are generated as they are read."""
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split.
-
-        Args:
-            split: "train", "dev" or "test".
-            download_dir: not used.
-        """
+        """Yields the pairs of a split; `download_dir` is not used."""
         sources: set[str] = set()
         targets: set[str] = set()
         for name, size in self._sizes.items():

@@ -49,6 +49,7 @@ def _both(form: Callable[..., str], values: Iterable[object]) -> Iterator[Pair]:
 
 
 def _days_of(years: Iterable[int]) -> Iterator[datetime.date]:
+    """Yields every day of the years."""
     for year in years:
         first = datetime.date(year, 1, 1)
         length = (datetime.date(year + 1, 1, 1) - first).days
@@ -56,14 +57,17 @@ def _days_of(years: Iterable[int]) -> Iterator[datetime.date]:
 
 
 def _dates(pattern: str, values: Iterable[datetime.date]) -> Iterator[Pair]:
+    """Formats days by a pattern of CLDR, such as "EEEE": "Monday", "Montag"."""
     return _both(partial(dates.format_date, format=pattern), values)
 
 
 def _days() -> Iterator[Pair]:
+    """Formats the days of a year: "May 1", "1. Mai"."""
     return _both(partial(dates.format_skeleton, "MMMMd"), _days_of([2024]))
 
 
 def _weekday_dates() -> Iterator[Pair]:
+    """Formats days with weekdays: "Monday, May 1"; in the dative, "Montag, dem 1. Mai"."""
     for value in _days_of(range(2018, 2026)):
         english = dates.format_date(value, "EEEE, MMMM d", locale=_ENGLISH)
         yield english, dates.format_date(value, "EEEE, 'dem' d. MMMM", locale=_GERMAN)
@@ -129,7 +133,7 @@ def _money() -> Iterator[Pair]:
 
 
 def _percentages() -> Iterator[Pair]:
-    # From 1.1 % in tenths, from 10 % in whole numbers.
+    """Formats shares: from 1.1 % in tenths, from 10 % in whole numbers."""
     shares = [tenths / 1000 for tenths in [*range(11, 100), *range(100, 1000, 10)]]
     return _both(partial(numbers.format_percent, decimal_quantization=False), shares)
 

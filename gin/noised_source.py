@@ -64,13 +64,10 @@ class NoisedSource(Altered):
             yield self.noised(source, number), target
 
     def noised(self, source: str, number: int) -> str:
-        """Returns a source with noise; a blank one stays unchanged.
+        """Returns the source of a pair with noise; a blank one stays unchanged.
 
-        White space separates words. In scripts without it, every character is a word.
-
-        Args:
-            source: the text.
-            number: number of its pair in the corpus, from 0.
+        White space separates words. In scripts without it, every character is a word. Pairs of the
+        corpus are numbered from 0.
         """
         rng = random.Random(f"{self.seed} {number}")
         is_spaced = source.isascii() or unspaced_script([source]) is None

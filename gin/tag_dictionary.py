@@ -24,15 +24,16 @@ def tag_dictionary(pairs: int, least: int = 5, share: float = 0.002) -> dict[str
     """Binds the tags of the words in `prepare.corpus` to TreeGrammar's parameters.
 
     Args:
-        pairs: not used.
+        pairs: not used; `train.sized_by` gives it.
         least: words that occur less often are rare; each may have the tags of all rare words.
         share: a word's tags with at most this share of its occurrences are left out, as errors of
             annotation; likewise for all rare words together.
 
     Returns:
-        bindings of `TreeGrammar.tags` and `TreeGrammar.other_tags`.
+        bindings of `TreeGrammar.tags`, such as {"DT": "a the"}, and `TreeGrammar.other_tags`.
     """
     tags_of: dict[str, Counter[str]] = defaultdict(Counter)
+    # Path(): the folder of downloads, which treebanks do not use.
     for words, symbols in value_of("prepare", "corpus").read("train", Path()):
         for word, tag in zip(words.split(" "), delinearise(symbols).tags, strict=True):
             tags_of[word][tag] += 1

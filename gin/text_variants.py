@@ -61,7 +61,7 @@ class TextVariants:
             kind, rng = self._draw_kind(number)
             if kind:
                 variant = _capitals(pair[0]), _capitals(pair[1])
-                # A side whose script has no capitals would not change: only both sides may.
+                # If a side would stay as it is, as in a script without capitals, so does the other.
                 if kind == WORDS or variant[0] == pair[0] or variant[1] == pair[1]:
                     kind, variant = WORDS, _with_word(pair, rng)
                 report.update([kind, "kept"])
@@ -81,14 +81,16 @@ class TextVariants:
             if kind:
                 # Its kind may be another one (see `extend`), so the text is compared.
                 variant = next(remaining)
-                if variant[1] == _capitals(pair[1]) != pair[1]:
+                if variant[1] != pair[1] and variant[1] == _capitals(pair[1]):
                     yield variant
 
     def _draw_kind(self, number: int) -> tuple[str | None, random.Random]:
         """Returns the kind of a pair's variant, or None, and the generator for further draws."""
         rng = random.Random(f"{self.seed} {number}")
-        shares = {CAPITALS: self.capitals, WORDS: self.words}
-        return next((kind for kind in shares if rng.random() < shares[kind]), None), rng
+        for kind, share in ((CAPITALS, self.capitals), (WORDS, self.words)):
+            if rng.random() < share:
+                return kind, rng
+        return None, rng
 
 
 _SYMBOL_OR_TEXT = re.compile(r"(<[^<>\s]+>)|([^<]+|<)")
@@ -124,7 +126,7 @@ def _capitals(text: str) -> str:
 
 
 def _with_word(pair: Pair, rng: random.Random) -> Pair:
-    """Replaces a number or a name that both sides have once; without any, adds a random word."""
+    """Replaces a number or a name that both sides have once by a random word, or else adds one."""
     source, target = (_WORD.findall(side) for side in pair)
     candidates = [
         word

@@ -52,16 +52,15 @@ class TranslationMemoryCorpus:
         source_language: str = "en",
         target_language: str = "de",
     ) -> None:
-        names = given_splits(train, dev, test)
-        self._names = {split: [x] if isinstance(x, str) else [*x] for split, x in names.items()}
+        given = given_splits(train, dev, test).items()
+        self._names = {split: [name] if isinstance(name, str) else [*name] for split, name in given}
         self._languages = (source_language, target_language)
-        self.splits = tuple(names)
+        self.splits = tuple(self._names)
 
     def describe(self) -> dict[str, Any]:
         """Returns the languages, and name, size and SHA-256 of every file."""
-        splits = {split: [*map(identify, self._paths(split))] for split in self.splits}
-        languages = [*self._languages]
-        return {"corpus": type(self).__name__, "languages": languages, "splits": splits}
+        splits = {split: [identify(path) for path in self._paths(split)] for split in self.splits}
+        return {"corpus": type(self).__name__, "languages": [*self._languages], "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
         """Reads all files, and logs how many units are pairs or skipped.
@@ -87,7 +86,7 @@ class TranslationMemoryCorpus:
         return (pair for kind, pair in self._units(split) if kind == "pairs")
 
     def _paths(self, split: str) -> list[Path]:
-        """Returns the files of a split; each name must have one."""
+        """Returns the files of a split; a name or pattern without any is an error."""
         paths: list[Path] = []
         for name in self._names[split]:
             path = expanduser(name)
@@ -106,7 +105,7 @@ class TranslationMemoryCorpus:
 
     def _pair(self, unit: Sides) -> tuple[str, Pair]:
         """Returns "pairs" or the reason for skipping the unit, and its pair."""
-        indices = _language_indices(tuple([code for code, _ in unit]), self._languages)
+        indices = _language_indices(tuple(code for code, _ in unit), self._languages)
         if len(indices) < 2:
             return "in other languages", ("", "")
         source, target = (_one_line(unit[i][1]) for i in indices)
@@ -118,15 +117,19 @@ class TranslationMemoryCorpus:
 
 
 def _one_line(text: str) -> str:
-    # Few texts have line breaks.
+    # Few texts have line breaks, and split takes longer than strip.
     return " ".join(text.split()) if "\n" in text else text.strip()
 
 
 # Units of a file have the same few combinations of languages.
 @cache
-def _language_indices(codes: Sequence[str], languages: Sequence[str]) -> list[int]:
-    """Returns the index of each language among the codes; for "en" that of en, else of en-US."""
+def _language_indices(codes: tuple[str, ...], languages: tuple[str, ...]) -> list[int]:
+    """Returns the index of each language among the codes; for "en" that of en, else of en-US.
+
+    Languages that no code means are left out.
+    """
+    # With "-" at the end: "en-us-" begins with "en-", but "enm-" does not.
     tags = [f"{code}-".lower().replace("_", "-") for code in codes]
     prefixes = (f"{language}-".lower().replace("_", "-") for language in languages)
     matches = ([i for i, tag in enumerate(tags) if tag.startswith(prefix)] for prefix in prefixes)
-    return [min(some, key=lambda i: len(tags[i])) for some in matches if some]
+    return [min(found, key=lambda i: len(tags[i])) for found in matches if found]

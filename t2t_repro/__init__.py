@@ -41,11 +41,12 @@ def __dir__() -> list[str]:
 
 
 def _import_modules() -> None:
+    # FusedAdam is no public name, but registered with Keras.
     for module in (*_MODULE_OF.values(), f"{__name__}.model.kernels.adam"):
         import_module(module)
 
 
-class _OnFirstUse:
+class _Placeholder:
     """A placeholder in Keras's registry for a class whose module has not been imported."""
 
     def __init__(self, registered_name: str) -> None:
@@ -61,7 +62,7 @@ class _OnFirstUse:
 def _register_placeholders() -> None:
     registry = sys.modules["keras"].saving.get_custom_objects()
     for name in _REGISTERED:
-        registry.setdefault(f"{__name__}>{name}", _OnFirstUse(f"{__name__}>{name}"))
+        registry.setdefault(f"{__name__}>{name}", _Placeholder(f"{__name__}>{name}"))
 
 
 class _KerasFinder:

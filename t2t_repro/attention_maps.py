@@ -15,32 +15,31 @@ from t2t_repro.files import write_whole
 
 FLAGS = flags.FLAGS
 
-PAGE = "attention.html"
-
 
 def main() -> None:
     """Writes the attention maps of the sentence pair in the flags."""
-    from t2t_repro.attention.maps import PairAttention, as_html, layer_picture
-
     if FLAGS.pictures:
         require_installed("matplotlib", extra="plots")
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
+    # Late: it imports TensorFlow, which --help and mistakes in flags do not need.
+    from t2t_repro.attention.maps import PairAttention, as_html, layer_picture
+
     source, target, target_origin = FLAGS.source, FLAGS.target, "given"
     if target is None:
         [[best]] = translator.translate([source])
         target, target_origin = best.text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()
     model = str(Path(FLAGS.model_dir) / checkpoint)
-    files = {PAGE: as_html(maps, model, source, target, target_origin).encode()}
-    if FLAGS.pictures:
-        for attention in maps:
-            for layer in range(len(attention.weights)):
-                files[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)
-    output = Path(FLAGS.output)
-    for name, content in files.items():
-        write_whole(output / name, content)
-    logging.info("attention maps: %s and %d pictures", output / PAGE, len(files) - 1)
+    page = Path(FLAGS.output) / "attention.html"
+    pictures: dict[str, bytes] = {}
+    for attention in maps if FLAGS.pictures else []:
+        for layer in range(len(attention.weights)):
+            pictures[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)
+    write_whole(page, as_html(maps, model, source, target, target_origin).encode())
+    for name, content in pictures.items():
+        write_whole(page.with_name(name), content)
+    logging.info("attention maps: %s and %d pictures", page, len(pictures))
 
 
 def cli() -> None:

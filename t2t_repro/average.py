@@ -29,6 +29,7 @@ def main() -> None:
     from t2t_repro.config.gin_files import import_modules
     from t2t_repro.runs.weights import save_weights
 
+    # FLAGS.import would be a syntax error.
     import_modules(getattr(FLAGS, "import"))
     model = directory.new_model(checkpoints[last])
     with directory.held("average"):

@@ -7,7 +7,7 @@ T2T_API_KEY is set, it is sent as the server's key.
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from itertools import chain, islice, repeat
@@ -39,9 +39,10 @@ def main() -> None:
 
 def _output_lines(lines: Sequence[str]) -> Iterator[str]:
     """Translates lines, whole or by sentences, and yields the lines to write."""
-    nbest_lists: Iterable[list[Translation]] = _nbest_lists(lines)
-    if (language := split_language()) is not None:
-        nbest_lists = [[best] for best in translate_sentences(lines, language, _best_translations)]
+    if (language := split_language()) is None:
+        nbest_lists = _nbest_lists(lines)
+    else:
+        nbest_lists = ([best] for best in translate_sentences(lines, language, _best_translations))
     for number, nbest in enumerate(nbest_lists, start=1):
         log_cut(nbest[:1], number)
         yield from text_lines.output_lines(number, nbest, FLAGS.scores)
@@ -89,6 +90,7 @@ def _predict(lines: Sequence[str]) -> list[list[Translation]]:
     try:
         with urlopen(Request(url, body, headers)) as response:
             return [_read_answer(answer) for answer in json.load(response)["predictions"]]
+    # First, as an HTTPError is an OSError, too. Answers of other programs cause the last three.
     except HTTPError as error:
         reason = f"status {error.code}: {error.read().decode(errors='replace')}"
     except (OSError, HTTPException, LookupError, TypeError, ValueError) as error:

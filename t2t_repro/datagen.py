@@ -20,6 +20,7 @@ def main() -> None:
 
     data_dir = run_directory("data_dir")
     settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_dir, [Preparation])
+    # Before TensorFlow is imported: mistakes in the corpus are reported soon.
     prepare_corpus(settings.preparation, data_dir)
     import_tensorflow()
     from t2t_repro.data.stages import prepare
@@ -27,6 +28,7 @@ def main() -> None:
 
     path = settings.train.init_from
     initial_model = ModelDirectory(expanduser(path)) if path else None
+    # Fine-tuning uses the subwords of the initial model if the gin file binds none.
     data = prepare(fit_to_data(settings, initial_model).preparation, data_dir)
     # Source and target may have the same subwords: one size.
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))

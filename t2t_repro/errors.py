@@ -13,9 +13,9 @@ STORAGE_ERRORS = {
 # Mistakes in source code. They keep their traceback where any other error is blamed on a file.
 BUGS = NameError, ImportError, AssertionError
 
-# Parts of TensorFlow's messages: names of the operation that failed, ...
+# What TensorFlow adds to a reason: the failed operation, "{{node a}} " or " [Op:SaveV2]", ...
 _OPERATION = re.compile(r"^\s*\{\{.*?\}\}\s*| \[Op:\w+\]")
-# ... and the place in the source where it was defined, which precedes the reason.
+# ... and, in front, the place in the source where it was defined.
 _WHERE = re.compile(r"Graph execution error:\s+Detected at node [^\n]*\n(?:(?: |<)[^\n]*\n+)*")
 
 
@@ -39,20 +39,20 @@ class UserError(ValueError):
 
 def printable(text: str) -> str:
     """Escapes the controls of a terminal, as Python's repr does; keeps newlines and tabs."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def storage_error(error: OSError) -> str | None:
-    """Returns the system's reason for an error of the disk or its permissions, else None."""
+    """Returns e.g. "No space left on device: 'x'" if the disk or permissions fail, else None."""
     # Read from the text: gin copies an error without its `errno`.
     matched = re.match(r"\[Errno (\d+)\] (.*)", str(error))
     return matched[2] if matched and int(matched[1]) in STORAGE_ERRORS else None
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the first line of an error, without TensorFlow's additions; or its type's name."""
+    """Returns an error's first line without TensorFlow's additions; if none, its type's name."""
     lines = _WHERE.sub("", str(error)).strip().splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
 

@@ -77,11 +77,7 @@ def main() -> None:
 
 
 def _check_flags() -> None:
-    """Checks that the flags name something to score, and what it is compared with.
-
-    Raises:
-        UserError: a flag is missing, or excludes another one.
-    """
+    """Checks that the flags name something to score, and what it is compared with."""
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
     # --output is for the model's translations.
     names_system = FLAGS.model_dir or (FLAGS.translations and not FLAGS.output)
@@ -106,6 +102,7 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
     for path in FLAGS.reference:
         name = f"--reference={path}"
         lines = read_input(path, "reference")
+        # Not the last suffix alone: a.tsv.gz is a table, too.
         is_table = ".tsv" in Path(path).suffixes
         rows = [line.split("\t") if is_table else [line] for line in lines]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
@@ -120,6 +117,7 @@ def _translate(
     translator: "Translator", checkpoint: str, sources: Sequence[str], data: PreparedData | None
 ) -> System:
     """Translates the sources with the model, and returns it as a system to score."""
+    # First, since it raises an error if the data have other subwords.
     perplexity = _perplexity(translator, data) if data else None
     translations = [best.text for best, *_ in translator.translate(sources)]
     if FLAGS.output:
@@ -130,11 +128,7 @@ def _translate(
 
 
 def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
-    """Computes the perplexity per subword of a single model on --split; None for an ensemble.
-
-    Raises:
-        UserError: the data have other subwords than the model.
-    """
+    """Computes the perplexity per subword of a single model on --split; None for an ensemble."""
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
     if data.subwords.contents() != translator.subwords.contents():
@@ -148,12 +142,14 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
 def _print_scores(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None:
     """Prints the scores [systems][metrics], with the intervals and p-values of the flags."""
     if FLAGS.seed:
+        # sacreBLEU reads it there.
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
     test = FLAGS.significance if FLAGS.baseline or FLAGS.confidence else None
     estimates: list[Sequence[significance.Estimate]] = []
     # Without a baseline each system is sampled by itself.
     groups = [scores] if FLAGS.baseline else [[system_scores] for system_scores in scores]
     for group in groups:
+        # `compare` takes one metric's scores of all systems; zip makes rows of systems again.
         by_metric = [
             significance.compare(metric_scores, test, FLAGS.samples, FLAGS.confidence)
             for metric_scores in zip(*group, strict=True)

@@ -44,9 +44,9 @@ def read(
 ) -> Experiment:
     """Reads and checks an experiment's gin file, and builds its settings.
 
-    First, `configure` reads the file. Then `train.sized_by` chooses the values that depend on the
-    number of training pairs. Missing bindings are reported next. Finally, constructors refuse
-    values that do not fit together.
+    First, `configure` reads the file. Then `train.sized_by`, if it is bound, chooses values by the
+    number of training pairs: the corpus is downloaded and cleaned for that. Missing bindings are
+    reported next. Finally, constructors refuse values that do not fit together.
 
     Args:
         gin_file: its path, or None for bindings alone.
@@ -75,7 +75,7 @@ def configure(gin_file: str | Path | None, params: Sequence[str] = ()) -> dict[s
 
 
 def configuration() -> Configuration:
-    """Returns the experiment's settings as gin's texts: as read, and as used by constructors."""
+    """Returns the settings as gin's texts: as read; as used, with defaults; these in Markdown."""
     operative = gin.operative_config_str()
     return Configuration(gin.config_str(), operative, gin.config.markdown(operative))
 

@@ -52,6 +52,7 @@ def main() -> None:
     if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: exported models return the search's order")
     export_dir = Path(FLAGS.export_dir)
+    # Each format is imported alone: some need packages that the others do not.
     if FLAGS.format == "saved_model":
         from t2t_repro.decoding.settings import Sampling
         from t2t_repro.formats.saved_model.export import next_version, write_saved_model
@@ -96,14 +97,12 @@ def _check_flags(weights: str) -> None:
     """Checks the flags of the format, before the model is loaded.
 
     `weights` is the value of --weights, or the format's default.
-
-    Raises:
-        UserError: a flag is missing, or does not suit the format.
     """
     if weights not in _WEIGHTS[FLAGS.format]:
         given = f"--weights={weights} with --format={FLAGS.format}"
         raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
     shared.check_new("export_dir", may_hold_files=FLAGS.format == "saved_model")
+    # Written as on a command line, so that one pattern checks both flags.
     package = f"--direction={FLAGS.direction} --package_version={FLAGS.package_version}"
     pattern = r"--direction=[a-z]+-[a-z]+ --package_version=[\d.]*\d"
     if FLAGS.format == "argos" and not re.fullmatch(pattern, package):

@@ -60,15 +60,12 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Adds a path to the errors of the disk that are raised within the context.
+    """Adds a path to errors of the disk within the context: libraries often leave it out.
 
-    Libraries leave it out. An OSError that has a path keeps it, and a UserError is not changed.
-
-    Args:
-        path: the file or directory.
+    An OSError that has a path, a UserError, and any error of another kind pass unchanged.
 
     Raises:
-        OSError: the disk is full, read-only or fails.
+        OSError: the disk is full, read-only or fails; the error names `path`.
     """
     try:
         yield
@@ -84,11 +81,11 @@ def naming(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary path, which is renamed to `path` at the end.
+    """Yields a temporary path for the caller to write, and renames it to `path` at the end.
 
     Args:
-        path: the file; only one process may write it at a time. An old one is replaced, except
-            after an error.
+        path: the file, in an existing directory; only one process may write it at a time. An old
+            one is replaced, except after an error.
 
     Raises:
         OSError: the file cannot be written.
@@ -139,7 +136,7 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
     """Waits until no other process holds the lock, then holds it.
 
     Args:
-        path: the lock's file, which exists while it is held. A killed process frees the lock.
+        path: the lock's file, which names the holder. A killed process frees the lock.
         seconds: the longest wait; -1 for no limit.
 
     Raises:
@@ -164,8 +161,8 @@ def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
 
     Args:
         path: the lock's file; see `lock`.
-        what: names the locked object, at the beginning of the error message.
-        fix: an alternative to waiting, at the end of the message.
+        what: the locked object, e.g. "--output=a.txt"; the error message begins with it.
+        fix: an alternative to waiting, e.g. "give another --output"; the message ends with it.
 
     Raises:
         UserError: another process holds the lock; the message names it.
@@ -176,7 +173,7 @@ def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
             stack.enter_context(lock(path, 0))
         except TimeoutError as error:
             holder = "another process"
-            with suppress(OSError):  # The lock has just been freed.
+            with suppress(OSError):  # The lock has just been freed, and its file deleted.
                 holder = path.read_text() or holder
             raise UserError(f"{what} is in use by {holder}: wait for its end, or {fix}.") from error
         yield
@@ -194,7 +191,7 @@ def read_at_most(path: Path, most: int) -> bytes:
     if not path.is_file():
         raise ValueError("no such file")
     with path.open("rb") as file:
-        content = file.read(most + 1)
+        content = file.read(most + 1)  # One more, which only a larger file has.
     if len(content) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     return content

@@ -40,6 +40,7 @@ def main() -> None:
     unpacked = model_files(path, "import_ctranslate2")
     with whole_directory(Path(FLAGS.model_dir)) as partial, unpacked as folder:
         model = read_ctranslate2(folder, [Path(name) for name in FLAGS.sentencepiece])
+        # The name of the model is its path; only models of the hub have a commit.
         write_imported(partial, model, os.path.abspath(path), commit=None)
     logging.info(f"imported {path} into {FLAGS.model_dir}")
 

@@ -43,7 +43,8 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
 
     Args:
         vocab: paths of the vocabularies, for Marian's own files.
-        languages: further arguments of `read_hugging_face`.
+        languages: arguments `source` and `target` of `read_hugging_face`; not used for Marian's own
+            files.
 
     Raises:
         UserError: a flag, or the model, cannot be used.
@@ -81,6 +82,7 @@ def _find_model() -> tuple[Path, str, str | None]:
     Raises:
         UserError: --model is neither a path nor a name on the hub, or cannot be downloaded.
     """
+    # --model may be a name on the hub, so it is not a path flag, which would replace "~".
     given = os.path.expanduser(FLAGS.model)
     if os.path.exists(given):
         return Path(given), os.path.abspath(given), None

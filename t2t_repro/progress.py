@@ -56,10 +56,9 @@ class Progress(AbstractContextManager["Progress"]):
             logging.info("%s", self._describe(now - self._started))
 
     def part(self, count: int) -> Callable[[float], None]:
-        """Returns a `Report` on the next `count` items.
+        """Returns a `Report` on the next `count` items: of 1,000 items, 0.5 counts 500 as done.
 
-        It counts the share of them that is done. A share below an earlier one counts nothing: work
-        that is done again is not progress.
+        A share below an earlier one counts nothing: work that is done again is not progress.
         """
         done_before = self._done
 

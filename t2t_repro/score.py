@@ -39,6 +39,7 @@ def main() -> None:
         return json.dumps(fields, ensure_ascii=False)
 
     def work(block: text_lines.Block, report: Report) -> text_lines.Outputs:
+        # The texts are in the order of `inputs`: source, target.
         scores = translator.score(*block.texts.values(), first=block.first, report=report)
         return {"output": list(map(line_of, scores))}
 

@@ -33,7 +33,7 @@ def main() -> None:
 
     api_key = read_api_key()
     # Mistakes in flags are reported before the minutes in which models are loaded.
-    shared.is_litert()
+    shared.check_model_flags()
     paths = FLAGS.litert or FLAGS.model_dir
     if len(FLAGS.direction) != len(paths) and (FLAGS.direction or len(paths) > 1):
         problem = f"received {len(paths)} models and {len(FLAGS.direction)} times --direction"
@@ -46,6 +46,7 @@ def main() -> None:
 
     directions = read_directions(FLAGS.direction, engines)
     values = FLAGS.flag_values_dict() | {"api_key": api_key}
+    # The fields of Options are named as the flags.
     options = Options._make(values[name] for name in Options._fields)
     asyncio.run(Server(engines[0], options, directions, workers).serve())
 
@@ -75,11 +76,7 @@ def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
 
 
 def _check_port() -> None:
-    """Checks that the server can listen on --host and --rest_port, by doing so for a moment.
-
-    Raises:
-        UserError: the port is taken, or the host is not an address of this machine.
-    """
+    """Checks that the server can listen on --host and --rest_port, by doing so for a moment."""
     host, port = FLAGS.host, FLAGS.rest_port
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -44,12 +44,13 @@ def main() -> None:
     """Translates --file or --input, or what the user types."""
     if FLAGS.file:
         shared.check_alone("file", "input", "n_best", "scores", "alignments", "prefix")
+        # As if it were given: a unit of a file may hold several sentences.
         FLAGS["split_sentences"].value = True
     elif FLAGS.tag:
         raise UserError("--tag without --file: write the tag in front of each line.")
     # Mistakes in flags are reported before the model is loaded.
     shared.split_language()
-    shared.is_litert()
+    shared.check_model_flags()
     for flag in ("output", "alignments"):
         text_lines.check_output(flag)
     if FLAGS.alignments and not text_lines.file_path(FLAGS.output):
@@ -95,7 +96,7 @@ def _translate_file(path: Path) -> None:
         inputs = block.texts["input"]
         tag = f"{FLAGS.tag} " if FLAGS.tag else ""
         plain = map(without_key, inputs)
-        # After leading white space, which is kept only in front of the tag.
+        # The tag follows leading white space, which would be lost behind it.
         texts = [text.replace(text.lstrip(), tag + text.lstrip(), 1) for text in plain]
         translations = translate_split(engine, texts, FLAGS.source_language, report)
         return {"output": [*map(sound_text, inputs, translations, repeat(codec))]}
@@ -115,7 +116,7 @@ def _translate_file(path: Path) -> None:
 
 def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
     """Loads an engine; returns it, and a function for the settings that determine its output."""
-    if shared.is_litert():
+    if FLAGS.litert:
         engine = LiteRTTranslator(Path(FLAGS.litert))
         return engine, partial(shared.litert_settings, engine.path, _USED)
     checkpoint = shared.find_checkpoint()
@@ -140,10 +141,10 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
         lines += text_lines.output_lines(number, nbest, FLAGS.scores)
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
-    rows = zip(sources, lists, strict=True)
-    # Each output line is aligned, also those of the same source.
-    pairs = [(source, translation.text) for source, nbest in rows for translation in nbest]
-    return {"output": lines, "alignments": engine.align(*zip(*pairs, strict=True))}
+    # Each output line is aligned: a source is repeated for each of its translations.
+    repeated = [source for source, nbest in zip(sources, lists, strict=True) for _ in nbest]
+    texts = [translation.text for nbest in lists for translation in nbest]
+    return {"output": lines, "alignments": engine.align(repeated, texts)}
 
 
 def cli() -> None:

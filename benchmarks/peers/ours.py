@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from make_work import subword_model
 from t2t_repro.data.batch_shapes import capacity_needed
-from t2t_repro.decoding.batch_plan import one_core_a_batch
+from t2t_repro.decoding.batch_plan import limit_operations_to_one_core
 from t2t_repro.decoding.litert import CONFIG, LiteRTTranslator
 from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
@@ -64,7 +64,7 @@ def decoder(
     arguments: argparse.Namespace, size: ModelSize, variant: str
 ) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
     """See `peers`; on the cores as the command lines and scripts/serve.sh have it."""
-    one_core_a_batch()
+    limit_operations_to_one_core()
     return decoder_on_any_cores(arguments, size, variant)
 
 

@@ -40,10 +40,10 @@ _SMALLEST_PANEL = 1.2
 _DOTS_PER_INCH = 120
 
 _POINTS = 54
-"""Size of a cell's letters in points, by the cell's size: three quarters of it."""
+"""Points of a letter per inch of its cell, which has 72: three quarters of the cell's size."""
 
 _LETTER = 0.47
-"""Width of a letter, by the cell's size."""
+"""Width of a letter, as a share of the cell's size."""
 
 _LONGEST_LABEL = 16
 _MOST_COLUMNS = 4
@@ -101,9 +101,8 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
         recorded = [[stack.enter_context(recorded_by(layer)) for layer in kind] for kind in kinds]
         model.decode(target, model.encode(source), source)
     # The model was called once: each list has one entry.
-    return AttentionWeights(
-        *(np.array([tf.cast(weights, tf.float32) for (weights,) in kind]) for kind in recorded)
-    )
+    in_float32 = [[tf.cast(weights, tf.float32) for (weights,) in kind] for kind in recorded]
+    return AttentionWeights(*[np.array(kind) for kind in in_float32])
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
@@ -138,7 +137,7 @@ class PairAttention:
         self._source = ids_to_show("source", source, model, subwords.source)
         self._target = ids_to_show("target", target, model, subwords.target)
         if subwords.languages:
-            # The model reads the code of the target language at the target's beginning.
+            # The source's first id is the code of its target language, which the decoder reads.
             self._target.insert(0, self._source.pop(0))
         self._source_labels = subwords.source.labels(self._source)
         self._target_labels = subwords.target.labels(self._target)
@@ -173,7 +172,7 @@ def as_html(
 
     Args:
         maps: the maps of one sentence pair.
-        model: its name.
+        model: the model's name.
         source: a sentence.
         target: its translation.
         target_origin: where the translation is from, e.g. "given".
@@ -192,9 +191,9 @@ def as_html(
 def layer_picture(attention: AttentionMap, layer: int) -> bytes:
     """Draws all heads of one layer (from 0) as a PNG file."""
     weights = attention.weights[layer]
-    heads = [f"head {head + 1}" for head in range(len(weights))]
+    names = [f"head {head + 1}" for head in range(len(weights))]
     title = f"{attention.title}, layer {layer + 1}"
-    figure = draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, CELL)
+    figure = draw(attention, weights, names, min(len(names), _MOST_COLUMNS), title, CELL)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
     return file.getvalue()
@@ -213,19 +212,23 @@ def draw(
     Args:
         attention: the map that the panels belong to.
         panels: [panels, query_length, key_length].
-        names: names of the panels.
-        columns: number of columns of panels.
-        title: title of the whole picture.
-        cell: size of a weight's square, in inches; small ones have no labels.
+        names: the text above each panel.
+        columns: how many panels stand side by side, at most as many as there are.
+        title: of the whole picture.
+        cell: size of a weight's square, in inches; below 0.075 there are no labels.
     """
+    # Installed with the extra "plots" only.
     from matplotlib.figure import Figure
 
     rows = -(-len(panels) // columns)
-    queries, keys = (list(map(_shorten, side)) for side in (attention.queries, attention.keys))
-    width, height = (max(len(x) * cell, _SMALLEST_PANEL) for x in (keys, queries))
+    queries = [_shorten(label) for label in attention.queries]
+    keys = [_shorten(label) for label in attention.keys]
+    width = max(len(keys) * cell, _SMALLEST_PANEL)
+    height = max(len(queries) * cell, _SMALLEST_PANEL)
     if cell < _SMALLEST_LABELLED_CELL:
         queries, keys = [], []
-    left, below = (_GAP + max(map(len, x), default=0) * _LETTER * cell for x in (queries, keys))
+    left = _GAP + max(map(len, queries), default=0) * _LETTER * cell
+    below = _GAP + max(map(len, keys), default=0) * _LETTER * cell
     full_width = left + columns * (width + _GAP)
     full_height = below + rows * (height + _GAP) + _GAP
     # pyplot would keep every figure in memory.
@@ -243,7 +246,7 @@ def draw(
     # The lowest panel of each column.
     for axis in axes.flat[len(panels) - columns : len(panels)]:
         axis.set_xticks(range(len(keys)), keys, rotation=90, **style)
-    # The cells of the grid without a panel.
+    # The cells of the grid without a panel, which `zip` leaves out.
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     for axis, panel, name in zip(axes.flat, panels, names, strict=False):

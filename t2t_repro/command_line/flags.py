@@ -26,6 +26,7 @@ class _Path(flags.ArgumentParser[str]):
         # TensorFlow reads "*", "?" and "[" as a pattern. Control characters would break log lines.
         if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
             raise ValueError("expected a path on this machine, without '*', '?', '[' and ']'")
+        # Not pathlib, which would raise for "~nobody", and drop a final "/".
         return os.path.expanduser(argument)
 
 
@@ -41,13 +42,13 @@ def define_paths(name: str, help_text: str) -> None:
 
 def define_experiment() -> None:
     """Defines the flags of the commands that read an experiment's gin file."""
-    define_path("gin_file", "The experiment, e.g. gin/base_ende.gin.", True)
+    define_path("gin_file", "The experiment, e.g. gin/base_ende.gin.", is_required=True)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
     define_path("data_dir", "For data; runs/<experiment>/data by default.")
 
 
 def run_directory(name: str) -> Path:
-    """Returns the path of --data_dir or --model_dir (`name`), or its default."""
+    """Returns --data_dir or --model_dir (`name`) as a path; by default "runs/base_ende/data"."""
     experiment = Path(FLAGS.gin_file).stem
     return Path(FLAGS[name].value or f"runs/{experiment}/{name.removesuffix('_dir')}")
 
@@ -106,7 +107,7 @@ def split_language() -> str | None:
 
 
 def check_alone(flag: str, *others: str) -> None:
-    """Checks that other flags, if the command has them, are not given.
+    """Checks that other flags, if the command has them, have their default values.
 
     Raises:
         UserError: another flag is given.
@@ -116,8 +117,8 @@ def check_alone(flag: str, *others: str) -> None:
         raise UserError(f"{', '.join(given)} and --{flag}: expected the one or the other.")
 
 
-def is_litert() -> bool:
-    """Checks the flags that name the model, and returns whether it is --litert's.
+def check_model_flags() -> None:
+    """Checks the flags that name the model, --litert or --model_dir.
 
     Raises:
         UserError: neither --litert nor --model_dir is given, or another flag needs the model
@@ -129,7 +130,6 @@ def is_litert() -> bool:
         require_installed("ai_edge_litert", extra="litert")
     elif not FLAGS.model_dir:
         raise UserError("--model_dir is missing: see --help.")
-    return bool(FLAGS.litert)
 
 
 def find_checkpoint(model_dir: str | None = None) -> str:
@@ -142,11 +142,12 @@ def find_checkpoint(model_dir: str | None = None) -> str:
         model_dir: by default --model_dir.
 
     Returns:
-        its path, relative to the model directory.
+        its path in the model directory, such as "best/step-2000".
 
     Raises:
         UserError: there is no such checkpoint.
     """
+    # Late: the client has flags in common with other commands, but needs no models.
     from t2t_repro.runs.checkpoint_folder import newer_than_average
     from t2t_repro.runs.model_directory import ModelDirectory
 
@@ -185,16 +186,19 @@ def load_translator(
     from t2t_repro.runs.model_directory import ModelDirectory
 
     members = [(ModelDirectory(model_dir or FLAGS.model_dir), checkpoint)]
+    # Not every command has --ensemble and --glossary.
     if "ensemble" in FLAGS:
         members += ((ModelDirectory(path), find_checkpoint(path)) for path in FLAGS.ensemble)
+    # A copy, since += would change the flag's own list.
     params = [*FLAGS.gin_param]
     if glossary := getattr(FLAGS, "glossary", None):
         params += ["Translator.grammar = @Glossary", f"Glossary.file = {glossary!r}"]
+    # FLAGS.import would be a syntax error.
     settings = loading.read_settings(members[0][0], params, getattr(FLAGS, "import"), others)
     import_tensorflow()
-    from t2t_repro.decoding.batch_plan import one_core_a_batch
+    from t2t_repro.decoding.batch_plan import limit_operations_to_one_core
 
-    one_core_a_batch()
+    limit_operations_to_one_core()
     translator = loading.load(members, settings, precision)
     translator.tags.log()
     return translator
@@ -203,7 +207,7 @@ def load_translator(
 def decoding_settings(
     translator: "Translator", checkpoint: str, flag_names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Returns all that determines the output of a line, by name, for `work_in_blocks`.
+    """Returns all that determines the output of a line, by its name in errors of `work_in_blocks`.
 
     Args:
         translator: from `load_translator`.
@@ -219,16 +223,17 @@ def decoding_settings(
     weights = ({name_of(weight): weight for weight in model.weights} for model in translator.models)
     return {
         "--checkpoint": checkpoint,
-        "the weights": list(map(weights_hash, weights)),
+        "the weights": [weights_hash(by_name) for by_name in weights],
         "the subwords": translator.subwords.checksum(),
         "--gin_param": gin.config_str(),
+        # Its content, as a text that JSON can hold.
         "--glossary": Path(glossary).read_bytes().hex() if glossary else None,
         **{f"--{name}": FLAGS[name].value for name in flag_names},
     }
 
 
 def litert_settings(model: Path, flag_names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the same as `decoding_settings`, for an exported model's file."""
+    """Returns the same for an exported model; path and time of change stand for its content."""
     values = {f"--{name}": FLAGS[name].value for name in flag_names}
     return {"--litert": [str(model), model.stat().st_mtime]} | values
 
@@ -237,7 +242,7 @@ def check_new(flag: str, may_hold_files: bool = False) -> None:
     """Checks that a flag's directory is missing or empty.
 
     Args:
-        flag: its name.
+        flag: the flag's name.
         may_hold_files: allows a directory that is not empty.
 
     Raises:

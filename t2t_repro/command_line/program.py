@@ -66,6 +66,7 @@ def run(main: Callable[[], None]) -> NoReturn:
     flags.DEFINE_bool("version", False, "Print the version.")
     # absl's --help shows the docstring of __main__, which an installed command does not have.
     sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
+    # --help lists only the key flags of the command: here its own, and those that all share.
     for module in (__name__, f"{__package__}.flags", main.__module__):
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
@@ -81,7 +82,7 @@ def _set_up_logging() -> None:
     handler.setStream(AboveBars())
     if flags.FLAGS.log_format == "short":
         handler.setFormatter(_ShortLines())
-    # They report inner steps, such as each part of a SavedModel that is written.
+    # TensorFlow's modules report inner steps, such as each part of a SavedModel that is written.
     handler.addFilter(lambda record: not _TENSORFLOW_MODULE.search(record.pathname))
     getLogger("sacrebleu").setLevel(WARNING)
 
@@ -136,7 +137,7 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
 
     Ends the process after --help, --version, or a mistake, which is reported in one line.
     """
-    # The reader of --help may close the pipe, as `head` does.
+    # The reader of --help may close the pipe, as `head` does. Python ignores SIGPIPE otherwise.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if "--version" in argv:
         print(f"t2t_repro {version('t2t_repro')}")

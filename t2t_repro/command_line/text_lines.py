@@ -40,7 +40,7 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
     Only \n ends a line.
 
     Args:
-        path: of the file; None or "-" for standard input.
+        path: the file; None or "-" for standard input.
         flag: the flag that gave the path, for errors.
 
     Raises:
@@ -64,7 +64,7 @@ def input_name(path: str | None, flag: str) -> str:
 
 
 def _named_files() -> Iterator[tuple[str, str]]:
-    """Yields each text file that a flag of the command names: the flag's name, and the path."""
+    """Yields a pair for each text file of the flags: ("source", "a.en"), ("file", "/dev/stdin")."""
     for name in sorted((_INPUTS | _OUTPUTS) & {*flags.FLAGS}):
         # --input is standard input by default.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
@@ -77,7 +77,7 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
 
     Args:
         lines: the text, without line ends.
-        path: of the file, compressed if its name ends as in `COMPRESSED`; None or "-" for standard
+        path: the file, compressed if its name ends in .gz, .xz or .bz2; None or "-" for standard
             output.
     """
     write_content((line.encode() + b"\n" for line in lines), path)
@@ -142,11 +142,7 @@ def output_lines(number: int, best: Iterable[Translation], with_scores: bool) ->
 
 
 def converse(translate: Callable[[Sequence[str]], Iterable[str]]) -> None:
-    """Asks for sentences at a terminal until a blank line, and prints the translations of each.
-
-    Args:
-        translate: returns the output lines of input lines.
-    """
+    """Asks for sentences at a terminal until a blank line, and prints the lines of `translate`."""
     # The import alone lets input() edit lines and recall earlier ones.
     with suppress(ImportError):
         import readline  # noqa: F401
@@ -193,12 +189,12 @@ def work_in_blocks(
     Args:
         stage: name of the stage, for the progress, e.g. "translate".
         blocks: from `read_blocks`.
-        outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
+        outputs: paths by flag, "output" first; if that is standard output, it is the only one.
         settings: returns what determines the outputs besides the inputs, by its names in errors;
             called if there is an output file.
         work: computes the outputs of a block; calls its second argument with the share done.
         total: number of lines, if known; see `count_lines`.
-        write: writes the lines of an output to its path.
+        write: writes the lines of an output to its file; not called for standard output.
 
     Raises:
         UserError: an input is unusable, or the partial file belongs to another command.
@@ -206,7 +202,7 @@ def work_in_blocks(
     if not (output := file_path(outputs["output"])):
         with Progress(stage, 0, total, "lines") as progress:
             for block in blocks:
-                report = progress.part(_length(block))
+                report = progress.part(_line_count(block))
                 for lines in work(block, report).values():
                     write_output(lines, None)
                 report(1.0)
@@ -214,9 +210,9 @@ def work_in_blocks(
     lock = Path(output).with_name(f".{Path(output).name}.lock")
     with exclusive_lock(lock, f"--output={output}", "give another --output"):
         partial = _PartialFile(Path(f"{output}.partial"), settings())
-        with Progress(stage, partial.skip(blocks), total, "lines") as progress:
+        with Progress(stage, partial.skip_finished(blocks), total, "lines") as progress:
             for block in blocks:
-                report = progress.part(_length(block))
+                report = progress.part(_line_count(block))
                 partial.append(block, work(block, report))
                 report(1.0)
         # --output last: if it exists, so do the others.
@@ -238,24 +234,22 @@ class _PartialFile:
         # As they are read back from the file, e.g. lists in the place of tuples.
         self._settings = json.loads(json.dumps(settings))
         with suppress(FileNotFoundError), path.open("r+b") as file:
-            # A killed process may have written a part of a line.
+            # A killed process may have left a part of a line at the end: it is cut off.
             file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
-    def skip(self, blocks: Iterator[Block]) -> int:
-        """Takes the finished blocks out of `blocks`, and returns their number of lines.
-
-        Raises:
-            UserError: the file is of another command or another input.
-        """
+    def skip_finished(self, blocks: Iterator[Block]) -> int:
+        """Takes the finished blocks from the iterator's front; returns how many lines they have."""
         lines = 0
         for record in self._records():
+            # If the input has become shorter there is no such block: it differs from the record's.
             block = next(blocks, None)
             settings = self._settings_of(block)
+            # A file that another program wrote has no settings.
             stored = record.get("settings", {})
             if differing := [name for name in settings if stored.get(name) != settings[name]]:
                 problem = f"{self.path} was begun with other settings ({', '.join(differing)})"
                 raise UserError(f"{problem}: delete it, or give the same command to go on.")
-            lines += _length(block)
+            lines += _line_count(block)
         return lines
 
     def append(self, block: Block, outputs: Outputs) -> None:
@@ -269,12 +263,12 @@ class _PartialFile:
         for record in self._records():
             yield from record["outputs"][flag]
 
-    def _records(self) -> Iterator[Any]:
+    def _records(self) -> Iterator[dict[str, Any]]:
         with suppress(FileNotFoundError), self.path.open(encoding="utf-8") as file:
             yield from map(json.loads, file)
 
     def _settings_of(self, block: Block | None) -> dict[str, Any]:
-        """Returns all that determines the outputs of a block; None stands for no more input."""
+        """Returns all that determines the outputs of a block; None is the block after the last."""
         text = json.dumps(block.texts if block else None)
         return self._settings | {"the input": hashlib.sha256(text.encode()).hexdigest()}
 
@@ -334,9 +328,10 @@ def count_lines(inputs: Mapping[str, str | None]) -> int | None:
         if file and not (Path(file).is_fifo() or Path(file).is_char_device()):
             counts[input_name(path, flag)] = sum(1 for _ in stream_input(path, flag))
     check_line_counts(counts)
+    # All are equal.
     return next(iter(counts.values()), None)
 
 
-def _length(block: Block | None) -> int:
-    # All inputs have as many lines.
+def _line_count(block: Block | None) -> int:
+    # All inputs have as many lines; there are none after the last block.
     return len(next(iter(block.texts.values()))) if block else 0

@@ -41,7 +41,7 @@ def check_read(
     """Checks that something reads each of the user's bindings.
 
     Args:
-        own_names: names of the user's bindings.
+        own_names: names of the user's bindings, such as "a/Owner.parameter"; of macros, "a/name".
         bindings: gin's bindings, by name.
         roots: the program's own calls: configurables, or dataclasses of them.
 
@@ -54,7 +54,7 @@ def check_read(
     for name in own_names:
         parameter = name.split("/")[-1]
         scope = name.removesuffix(parameter)
-        # A call without a scope may be in any scope that its caller has.
+        # A call inherits its caller's scope, so the call in the scope may be that of another owner.
         is_in_scope = any(reference.scope.startswith(scope) for reference in used)
         is_called = owner_of(name) in used_names and is_in_scope
         is_read = is_called if "." in parameter else f"%{name}" in used
@@ -77,10 +77,10 @@ def check_bound(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]
     """
     for reference in sorted(_reachable(bindings, roots)):
         scope = reference.scope
-        for parameter in _required(reference):
+        for parameter in _required_parameters(reference):
             needed = f"{reference.name}.{parameter}"
             scopes = [key.removesuffix(needed) for key in bindings if key.split("/")[-1] == needed]
-            # A call without a scope may be in any scope that its caller has.
+            # A call without a scope inherits its caller's, which is unknown: any binding will do.
             is_bound = any(not scope or scope.startswith(outer) for outer in scopes)
             if not is_bound:
                 problem = f"{scope}{needed} is not bound, but this run needs it"
@@ -88,7 +88,7 @@ def check_bound(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]
 
 
 def _reachable(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> set[Reference]:
-    """Returns the roots' own calls, and the references that they lead to, directly or not."""
+    """Returns the roots' calls, the references in bindings and defaults of these, and so on."""
     bound_references: dict[str, set[Reference]] = {}
     for name, value in bindings.items():
         bound_references.setdefault(owner_of(name), set()).update(references_in(value))
@@ -98,12 +98,12 @@ def _reachable(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]])
         reached |= newest
         following: set[Reference] = set()
         for name in {reference.name for reference in newest}:
-            following.update(bound_references.get(name, ()), _defaults(name, bindings))
+            following.update(bound_references.get(name, ()), _default_references(name, bindings))
         newest = following - reached
     return reached
 
 
-def _defaults(owner_name: str, bindings: Collection[str]) -> Iterator[Reference]:
+def _default_references(owner_name: str, bindings: Collection[str]) -> Iterator[Reference]:
     """Yields references to the configurables that are defaults of unbound parameters."""
     if not (owner := configurable_or_none(owner_name)):
         return
@@ -112,6 +112,7 @@ def _defaults(owner_name: str, bindings: Collection[str]) -> Iterator[Reference]
             continue
         default = parameter.default
         for item in default if isinstance(default, tuple) else [default]:
+            # A function is passed on uncalled, hence no "()"; a field's factory below is called.
             if inspect.isfunction(item) and configurable_or_none(item):
                 yield Reference(f"@{values.name_of_configurable(item)}")
     if dataclasses.is_dataclass(owner):
@@ -121,7 +122,7 @@ def _defaults(owner_name: str, bindings: Collection[str]) -> Iterator[Reference]
 
 
 def _calls_of(root: Any) -> Iterator[Reference]:
-    """Yields the call of a configurable, or those that a plain dataclass's defaults make."""
+    """Yields "@name()" for a configurable; for a plain dataclass the calls of its factories."""
     if configurable_or_none(root):
         yield Reference(f"@{values.name_of_configurable(root)}()")
     elif dataclasses.is_dataclass(root):
@@ -129,7 +130,7 @@ def _calls_of(root: Any) -> Iterator[Reference]:
             yield from _calls_of(field.default_factory)
 
 
-def _required(reference: Reference) -> Iterator[str]:
+def _required_parameters(reference: Reference) -> Iterator[str]:
     """Yields the parameters that gin has to bind, since they have no default."""
     if not (owner := configurable_or_none(reference.name)):
         return
@@ -170,14 +171,15 @@ def known_configurable(name: str, place: str) -> Callable[..., Any]:
     """
     if owner := configurable_or_none(name):
         return owner
-    # gin has no public list of its configurables.
+    # gin has no public list of its configurables. Its registry can only be iterated by items(); a
+    # selector has the module in front of the name.
     known = sorted({selector.rpartition(".")[2] for selector, _ in gin.config._REGISTRY.items()})
     close = get_close_matches(name, known, cutoff=0.5) or known
-    raise UserError(f"{place}: there is no '{name}'; expected {', '.join(close)}.")
+    raise UserError(f"{place}: there is no '{name}'; expected {' or '.join(close)}.")
 
 
 def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
-    """Lists the differences of two nested dictionaries and lists, key by key.
+    """Lists the differences of two nested dictionaries and lists; a missing key counts as None.
 
     Args:
         there: the values of before, from a file.
@@ -191,7 +193,8 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
     if not isinstance(there, containers) or not isinstance(now, containers):
         difference = f"{name} {values.short(there)} there, {values.short(now)} now"
         return [] if there == now else [difference]
-    before, after = (x if isinstance(x, dict) else dict(enumerate(x)) for x in (there, now))
+    before = there if isinstance(there, dict) else dict(enumerate(there))
+    after = now if isinstance(now, dict) else dict(enumerate(now))
     differences = []
     for key in dict.fromkeys([*before, *after]):
         path = f"{name}.{key}" if name else str(key)

@@ -52,7 +52,7 @@ def configure(
     """
     gin.clear_config()
     path = find_gin_file(gin_file) if gin_file else None
-    # Its own folder comes first.
+    # The file's own folder, then those above it.
     folders: Sequence[Path] = path.resolve().parents if path else ()
     _look_for_modules_in(Path.cwd(), *folders[:1], *_GIN_FOLDERS)
     bindings: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def _apply(
 
     Args:
         text: the content of a gin file.
-        files: its name, for errors, after those of the files that include it.
+        files: the files that include it, then its own; for errors, and to find circles.
         bindings: the bindings so far, by name; those of the text are added to them.
         beside: folders that are searched for included files before the project's.
 
@@ -92,7 +92,7 @@ def _apply(
             bindings[name] = statement.value
             own_names.add(name)
         elif isinstance(statement, ImportStatement):
-            # Before gin imports it: errors of the module are then its own, those of gin are not.
+            # gin would reword an error of the module, so it is imported before gin imports it.
             _import(statement.module, f"{place}: {statement.format()!r}")
             gin.parse_config(statement.format())
         elif isinstance(statement, IncludeStatement):
@@ -106,11 +106,7 @@ def _apply(
 
 
 def _bind(name: str, value: Any, place: str) -> None:
-    """Binds a parameter, such as "source/SubwordTraining.vocab_size", or a macro.
-
-    Raises:
-        UserError: the configurable or its parameter does not exist, or gin refuses the value.
-    """
+    """Binds a parameter, such as "source/SubwordTraining.vocab_size", or a macro."""
     # Only a macro's name has no dot. gin keeps its value as that of gin.macro in the name's scope.
     owner, dot, argument = name.rpartition("/")[2].partition(".")
     parameters = checks.parameters_of(_find_configurable(owner, place)) if dot else {}
@@ -123,10 +119,11 @@ def _bind(name: str, value: Any, place: str) -> None:
 
 
 def _with_gin_references(value: Any, place: str) -> Any:
-    """Replaces references by gin's own, in nested containers too."""
+    """Returns a value with gin's own references for ours, in nested containers too."""
     if isinstance(value, gin_text.Reference):
         if value.is_macro:
             return _GIN_REFERENCES.macro(value.removeprefix("%"))
+        # Imports its module if that has moved; raises an error if the name is unknown.
         _find_configurable(value.selector, place)
         return _GIN_REFERENCES.configurable_reference(value.strip("@()"), value.endswith("()"))
     if isinstance(value, dict):
@@ -145,7 +142,7 @@ def _find_configurable(name: str, place: str) -> Callable[..., Any]:
 
 def value_of(owner: str, name: str) -> Any:
     """Returns the value that gin has for a parameter of a configurable, or None."""
-    # A deep copy of gin's reference is its value. gin itself would resolve other parameters', too.
+    # A deep copy resolves gin's reference; gin itself would resolve all parameters' references.
     return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
 
@@ -159,6 +156,7 @@ def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
     Returns:
         its path, or `given` if there is no such file.
     """
+    # The parents too: a name may begin with gin/.
     folders = [Path(), *beside, *(folder.parent for folder in _GIN_FOLDERS), *_GIN_FOLDERS]
     paths = (folder / given for folder in folders)
     return next((path for path in paths if path.is_file()), Path(given))
@@ -168,7 +166,7 @@ def read_gin(path: Path, place: str | None = None) -> str:
     """Reads a gin file.
 
     Args:
-        path: of the file.
+        path: the file.
         place: where the file is named, e.g. "gin: my.gin, line 1 includes base.gin", for errors;
             by default the path.
 
@@ -207,7 +205,8 @@ def trained_bindings(
         config_gin: the model directory's config.gin.
         known: the configurables that may be bound and referred to; bindings of others are ignored.
         replaced: names of parameters that the caller binds.
-        imports: modules that the caller has imported, whose configurables are known too.
+        imports: modules that the caller has imported; all configurables of their packages are
+            known too.
 
     Returns:
         the bindings, each a line of gin, with values in the place of macros.
@@ -248,16 +247,11 @@ def import_hint(text: str) -> str:
 
 
 def _import(name: str, place: str) -> None:
-    """Imports a module that a gin file or a flag names.
-
-    Raises:
-        UserError: the module is missing. If a module that it imports is missing, the original error
-            remains.
-    """
+    """Imports a module that a gin file or a flag names; raises a UserError if it is missing."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Neither the named module nor a package of it: the traceback says who imports it.
+        # It is neither the named module nor its package: the traceback says who imports it.
         if not f"{name}.".startswith(f"{error.name}."):
             raise
         places = "beside the gin file, in the working directory, or in a folder of PYTHONPATH"

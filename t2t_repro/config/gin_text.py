@@ -44,7 +44,7 @@ class Reference(str):
 
     @property
     def selector(self) -> str:
-        """The name with its modules, without its scope."""
+        """The name without its scope: "module.name" of "@scope/module.name()"."""
         return self.strip("@%()").split("/")[-1]
 
     @property
@@ -89,6 +89,7 @@ def statements(text: str, name: str = "the configuration") -> list[Any]:
         UserError: gin cannot parse it.
     """
     file = io.StringIO(text)
+    # gin's errors name the file by this attribute.
     file.name = name
     with one_line_errors():
         return list(ConfigParser(file, _ReferencesAsText()))
@@ -109,7 +110,7 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
 
 
 def name_of(binding: BindingStatement) -> str:
-    """Returns the current name of a parameter or macro, with its scope and without modules."""
+    """Returns a parameter's or macro's current name, without modules: "a/Transformer.d_model"."""
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
     parameter = f".{binding.arg_name}" if binding.arg_name else ""

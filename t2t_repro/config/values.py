@@ -39,6 +39,7 @@ class Range:
         return self.least <= value <= self.most and self.above < value < self.below
 
     def __str__(self) -> str:
+        # The words in the order of the fields.
         bounds = zip(("at least", "above", "at most", "below"), vars(self).values(), strict=True)
         return " and ".join(f"{words} {bound}" for words, bound in bounds if math.isfinite(bound))
 
@@ -123,7 +124,7 @@ def check_value(name: str, value: Any, hint: Any) -> None:
     Args:
         name: the value's name in errors, such as "Cleaning.max_words".
         value: the value of a binding, a call or a file.
-        hint: such as `Count`.
+        hint: its annotation, such as `Count`.
 
     Raises:
         UserError: the annotation does not permit the value.
@@ -155,7 +156,7 @@ def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Returns whether an annotation permits a value; True for annotations of other forms."""
+    """Returns whether an annotation permits a value; True for unknown forms, e.g. a TypeVar."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         limits = [part for part in parts[1:] if isinstance(part, Range)]
@@ -182,6 +183,7 @@ def fits(value: Any, hint: Any) -> bool:
     owner = origin or hint
     if not inspect.isclass(owner) or owner in (object, Any):
         return True
+    # A protocol of typing; isinstance would work only for those with @runtime_checkable.
     if getattr(owner, "_is_protocol", False):
         public = [name for name in dir(owner) if not name.startswith("_")]
         return not isinstance(value, type) and all(hasattr(value, name) for name in public)
@@ -224,7 +226,7 @@ def texts(name: str, values: object) -> list[str]:
         raise UserError(f"{name} is {short(values)}, expected a list of texts: ['one', 'two'].")
     listed = list(values)
     for number, text in enumerate(listed):
-        # JSON can hold half a character: "\ud800".
+        # JSON can hold a lone surrogate, "\ud800", which UTF-8 cannot encode.
         if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
             raise UserError(f"{name}[{number}] is {short(text)}, expected a text.")
     return listed

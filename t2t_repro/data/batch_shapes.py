@@ -116,9 +116,9 @@ class BatchShape(NamedTuple):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Numbers of packed source and target vectors: of tokens and one of padding, rounded up."""
+        """The numbers of source and target vectors: `tokens`, and one for padding, rounded up."""
         source, target = self.tokens
-        return _capacity(source + 1), _capacity(target + 1)
+        return _rounded_capacity(source + 1), _rounded_capacity(target + 1)
 
 
 def choose_shapes(
@@ -134,7 +134,7 @@ def choose_shapes(
     with fewer tokens in a shape's sentences has a smaller limit, so that both are full at once.
 
     Args:
-        source_lengths: [sentences] ids of every source sentence, EOS included.
+        source_lengths: [sentences] ids of every source sentence, EOS included; at least one.
         target_lengths: [sentences] likewise.
         tokens_per_micro_batch: most tokens of the source sides, and of the target sides.
         max_shapes: most shapes; sentences of similar length need fewer.
@@ -178,7 +178,7 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
     """Returns the shape of some sentences.
 
     Args:
-        sides: [sentences] lengths of sources and of targets.
+        sides: [sentences] lengths of sources and of targets; at least one.
         lengths: the longest source and target that the shape takes.
         tokens: most tokens of the fuller side.
     """
@@ -198,19 +198,19 @@ def assign_shapes(
     """Returns the index of the first shape that each sentence pair fits, [sentences].
 
     Args:
-        lengths: [shapes, 2] of the shapes, which grow.
+        lengths: [shapes, 2] `BatchShape.lengths`, ascending; every pair must fit the last.
         source: [sentences] ids of every source sentence, EOS included.
         target: [sentences] likewise.
     """
-    # A table of each side's lengths, since there are far fewer lengths than sentences.
+    # From every possible length of a side to its shape: far fewer lengths than sentences.
     tables = [np.searchsorted(side, np.arange(side[-1] + 1)).astype(np.int8) for side in lengths.T]
     return np.maximum(tables[0][source], tables[1][target])
 
 
 def capacity_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
-    """Returns the capacity [2] that the fullest micro-batch needs.
+    """Returns the capacity [2] that the fullest micro-batch needs, not rounded.
 
-    On each side it is one more than the number of tokens.
+    On each side it is the number of tokens, and one for padding.
 
     Args:
         source: [micro_batches, rows, source_length] padded ids.
@@ -240,7 +240,7 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
     return [np.array(group) for group in groups]
 
 
-def _capacity(vectors: int) -> int:
+def _rounded_capacity(vectors: int) -> int:
     """Rounds a number up to a multiple of 8, or, from `_MANY` on, of a power of 2 near its root."""
     if vectors < _MANY:
         return _round_up(vectors)

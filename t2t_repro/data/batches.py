@@ -121,28 +121,28 @@ class Batches:
         store, settings, data = self.store, self.settings, self.data
         tokens = settings.tokens_per_batch // self.micro_batches
         self._planned: _PlannedEpoch | None = None
-        self._stores: EpochStores | None = None
+        self._store_maker: EpochStores | None = None
         if settings.segmentation:
             assert data, "a segmentation needs the data's subwords"
             longest = min(data.max_length, tokens)
-            self._stores = settings.segmentation.epoch_stores(
+            self._store_maker = settings.segmentation.epoch_stores(
                 store, data.subwords, self.seed, self._sentences, longest
             )
-        prepared_lengths = store.source_lengths, store.target_lengths
-        self._lengths = self._stores.expected_lengths if self._stores else prepared_lengths
+        prepared = store.source_lengths, store.target_lengths
+        self._lengths = self._store_maker.expected_lengths if self._store_maker else prepared
         self.shapes = choose_shapes(
             *self._lengths, tokens_per_micro_batch=tokens, max_shapes=settings.max_shapes
         )
 
     def close(self) -> None:
         """Ends background work."""
-        if self._stores:
-            self._stores.close()
+        if self._store_maker:
+            self._store_maker.close()
 
     def report(self) -> EpochReport:
         """Returns statistics of the first epoch."""
-        # An estimate, where the epoch's token store would have to be made first.
-        plan = self._expected_plan(0) if self._stores else self.plan(0)
+        # An estimate with a segmentation, which would have to make the epoch's token store first.
+        plan = self._expected_plan(0) if self._store_maker else self.plan(0)
         capacity = np.array([sum(shape.capacity) for shape in self.shapes])
         corpora = {}
         for name, sentences in (self.mixture.corpora if self.mixture else {}).items():
@@ -169,10 +169,11 @@ class Batches:
     def _planned_epoch(self, epoch: int) -> "_PlannedEpoch":
         """Returns an epoch's store and plan; those of the last epoch asked for are kept."""
         if self._planned is None or self._planned.epoch != epoch:
-            if self._stores:
-                store = self._stores(epoch)
+            if self._store_maker:
+                store = self._store_maker(epoch)
                 plan = self._plan_lengths(epoch, store.source_lengths, store.target_lengths)
             else:
+                # Exact: without a segmentation, the expected lengths are those of the store.
                 store, plan = self.store, self._expected_plan(epoch)
             self._planned = _PlannedEpoch(epoch, store, plan)
         return self._planned
@@ -205,7 +206,7 @@ class Batches:
         Args:
             epoch: from 0.
             first_batch: number of batches to skip, at no cost.
-            own_micro_batches: the micro-batches to read; all by default.
+            own_micro_batches: the numbers of those to read; all by default.
 
         Returns:
             a data set of `Batch`.
@@ -218,18 +219,18 @@ class Batches:
         planned_reference = weakref.ref(planned)
         no_ids, no_capacity = np.zeros((len(own), 1, 1), np.int32), np.zeros(2, np.int32)
 
-        def assemble(batch: NDArray) -> tuple[NDArray, ...]:
-            """Returns the arrays of a batch, by its number."""
+        def read_batch(number: NDArray) -> tuple[NDArray, ...]:
+            """Returns the arrays of a batch, by its number [], int64."""
             if (planned := planned_reference()) is None:
                 # Read ahead for a data set that was deleted.
                 return no_ids, no_ids, no_capacity
-            micro_batches = planned.plan.micro_batches(int(batch))[own.start : own.stop]
-            shape = self.shapes[planned.plan.shape_of_batch[batch]]
+            micro_batches = planned.plan.micro_batches(int(number))[own.start : own.stop]
+            shape = self.shapes[planned.plan.shape_of_batch[number]]
             return self._assemble(planned.store, micro_batches, shape)
 
-        def to_tensors(batch: tf.Tensor) -> Batch:
+        def to_tensors(number: tf.Tensor) -> Batch:
             """Returns a batch, by its number."""
-            source, target, capacity = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
+            source, target, capacity = tf.numpy_function(read_batch, [number], [tf.int32] * 3)
             # A `numpy_function` does not know the shapes of its results.
             for tensor in (source, target):
                 tensor.set_shape([len(own), None, None])
@@ -249,7 +250,10 @@ class Batches:
     def _assemble(
         self, store: TokenStore, micro_batches: Sequence[NDArray[np.int64]], shape: BatchShape
     ) -> tuple[NDArray, ...]:
-        """Returns the arrays of a `Batch`, from the sentence indices of each micro-batch."""
+        """Returns the arrays of a `Batch`, from the sentence indices of each micro-batch.
+
+        Micro-batches with fewer rows than others are filled up with rows of PAD.
+        """
         rows = shape.rows if self.is_static else max(1, *map(len, micro_batches))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, sentences in zip(indices, micro_batches, strict=True):

@@ -119,6 +119,7 @@ def clean(
     judged = map_in_order(_Judge(rules, held_out), ahead, workers, "prepare.workers")
     for (verdicts, hashes), pairs in zip(judged, blocks, strict=True):
         if rules.drop_duplicates:
+            # `hashes` has one for each of these.
             candidates = np.flatnonzero(verdicts == _KEPT)
             is_new = seen.add(hashes)
             verdicts[candidates[~is_new]] = _VERDICTS.index("duplicate")
@@ -127,9 +128,7 @@ def clean(
 
 
 class _Judge:
-    """Applies the rules that need one pair at a time.
-
-    It can be pickled.
+    """Applies all rules but the one on duplicates, which needs earlier blocks; can be pickled.
 
     Args:
         rules: the cleaning rules.
@@ -147,6 +146,7 @@ class _Judge:
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
         """Returns verdicts [pairs], indices of `_VERDICTS`, and hashes of the kept pairs [kept]."""
+        # The array of a bytearray can be changed, as `clean` does.
         verdicts, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
@@ -185,7 +185,7 @@ def _broken_length_rule(source: str, target: str, rules: Cleaning) -> str | None
 
 
 def _is_invisible(side: str) -> bool:
-    """Returns whether a side has only characters that subwords drop or take for a space."""
+    """Returns whether a side has nothing but characters that subwords drop or take for a space."""
     # Controls, formats and separators; the replacement character; SentencePiece's space.
     return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd▁" for c in side)
 
@@ -215,10 +215,10 @@ class SeenHashes:
     def _add_run(self, run: NDArray[np.uint64]) -> None:
         """Adds a run, merged with earlier ones that are not much longer."""
 
-        def can_merge(length: int) -> bool:
-            return length <= _MERGE_RATIO * len(run) and length + len(run) <= _LONGEST_RUN
+        def can_merge(earlier: int, new: int) -> bool:
+            return earlier <= _MERGE_RATIO * new and earlier + new <= _LONGEST_RUN
 
-        while self._runs and can_merge(len(self._runs[-1])):
+        while self._runs and can_merge(len(self._runs[-1]), len(run)):
             run = np.concatenate([self._runs.pop(), run])
             run.sort(kind="stable")  # Merges two sorted halves.
         if len(run):

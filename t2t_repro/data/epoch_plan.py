@@ -66,7 +66,7 @@ def epoch_plan(
 
     Args:
         shapes: from `choose_shapes`.
-        source_lengths: [sentences] ids of every source sentence, EOS included.
+        source_lengths: [sentences] ids of every source sentence, EOS included; at least one.
         target_lengths: [sentences] likewise.
         micro_batches: number in a batch.
         seed: seed of the run, not negative.
@@ -122,9 +122,10 @@ class _Cutter:
         self._sentences = len(source)
 
     def share(self, start: int, shape: BatchShape) -> float:
-        """Returns the share of each micro-batch that is filled, from `start` on.
+        """Returns the share to which micro-batches from `start` on are filled: 1.0, until the end.
 
-        It is 1.0, or, for the last batches of an epoch, the smallest that needs no further batch.
+        The last batches share the last sentences evenly: the smallest share that needs no further
+        batch, e.g. 0.75 where full batches would be 1.0, 1.0 and 0.25.
         """
         sides = zip(self._before, shape.tokens, strict=True)
         needed = [(self._sentences - start) / shape.rows]
@@ -139,6 +140,7 @@ class _Cutter:
         def is_enough(part: int) -> bool:
             return self._batches_left(start, shape, part / _PARTS, fewest + 1) <= fewest
 
+        # The smallest part from 1 on that is enough; `_PARTS` if none below it is.
         return bisect_left(range(_PARTS), True, lo=1, key=is_enough) / _PARTS
 
     def _batches_left(self, start: int, shape: BatchShape, share: float, most: int) -> int:
@@ -161,6 +163,7 @@ class _Cutter:
         rows = min(math.ceil(share * shape.rows), self._sentences - start)
         count = rows
         for before, tokens in zip(self._before, shape.tokens, strict=True):
+            # The tokens of the first 0, 1, ... `rows` sentences.
             filled = before[start : start + rows + 1] - before[start]
             count = min(count, int(np.searchsorted(filled, int(share * tokens), side="right")) - 1)
         # At least one sentence, if any is left: each fits a micro-batch.

@@ -41,8 +41,8 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
     can be read.
 
     Args:
-        path: of the file, plain or compressed by gzip, xz or bzip2; None for standard input.
-        name: of the file, for errors; its path by default.
+        path: a file, plain or compressed by gzip, xz or bzip2; None for standard input.
+        name: the file's name in errors; by default its path, so standard input needs one.
 
     Raises:
         UserError: the file is missing, of another kind, damaged, or a line is not UTF-8.
@@ -70,16 +70,21 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
     """Opens a file for reading bytes, decompressed.
 
     Args:
-        path: of the file; None for standard input.
-        name: of the file, for errors.
-        is_xml: allows UTF-16.
+        path: None for standard input.
+        name: the file's name in errors.
+        is_xml: allows UTF-16, which XML declares.
+
+    Yields:
+        a binary file with `peek`.
 
     Raises:
         UserError: the file is missing, damaged, or of a kind that is not text.
     """
+    # Around the `yield` too: a damaged file raises only where it is read.
     try:
         with ExitStack() as stack:
             file: Any = stack.enter_context(path.open("rb")) if path else sys.stdin.buffer
+            # A loop, since a file may be compressed twice.
             while (kind := _kind(file)) in COMPRESSED:
                 file = stack.enter_context(COMPRESSED[kind](file))
             if kind and not (is_xml and kind.startswith("UTF-16")):
@@ -97,6 +102,7 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
 
 def _kind(file: Any) -> str:
     """Returns the kind in `_KINDS` that a file's first bytes match, or ""."""
+    # Read without being consumed: a pipe cannot go back.
     start = file.peek(512)
     return next((kind for pattern, kind in _KINDS.items() if re.match(pattern, start)), "")
 
@@ -116,7 +122,7 @@ def check_line_counts(counts: Mapping[str, int]) -> None:
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Returns name, size and SHA-256 of a file, but not its folder.
+    """Returns {"name": "train.de", "bytes": 1234, "sha256": "5e1f0a..."}, without the folder.
 
     Raises:
         UserError: the file is missing.

@@ -48,7 +48,7 @@ def map_in_order(
         function: picklable, as are blocks and results; sent to each worker once.
         blocks: read as results are taken, a few blocks ahead.
         workers: number of processes.
-        setting: the gin parameter that sets `workers`, for errors.
+        setting: the gin parameter that sets `workers`, for errors, such as "prepare.workers".
 
     Raises:
         UserError: a worker was killed.
@@ -83,9 +83,7 @@ class WorkerPool(Generic[_Block, _Result]):
         self._pool = ProcessPoolExecutor(workers, spawn, _start, (function, niceness))
 
     def map(self, blocks: Iterable[_Block]) -> Iterator[_Result]:
-        """Yields function(block) for every block, in order.
-
-        Several threads may call it.
+        """Yields function(block) for every block, in order; several threads may call it.
 
         Args:
             blocks: read as results are taken, a few blocks ahead.
@@ -136,4 +134,5 @@ def _end_with_parent() -> None:
 
 
 def _call(block: Any) -> Any:
+    """Applies this worker's function, which `_start` received once, not with every block."""
     return _function(block)

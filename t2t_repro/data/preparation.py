@@ -70,10 +70,11 @@ class Preparation:
         if not self.source_subwords:
             target = target.with_symbols(tags)
             return SubwordRecipes(target, target)
+        # Tags stand in front of sources, so the target's own vocabulary needs none.
         return SubwordRecipes(self.source_subwords.with_symbols(tags), target)
 
     def with_subwords_of(self, model_dir: Path) -> "Preparation":
-        """Returns the settings with the subwords of a model directory."""
+        """Returns the settings with the existing subwords of a model directory."""
         pair = open_pair(model_dir)
         if pair.source is pair.target:
             return dataclasses.replace(self, subwords=ExistingSubwords(str(model_dir)))
@@ -91,11 +92,12 @@ class Preparation:
             "subwords": target.describe(),
             "max_length": self.max_length,
         }
+        # Only where they are bound: older data lack them, and must stay equal.
         if source is not target:
             values["source_subwords"] = source.describe()
         if self.variants:
             values["variants"] = dataclasses.asdict(self.variants)  # type: ignore[call-overload]
-        # As a manifest is read back, e.g. with lists for tuples.
+        # As a manifest is read back, with lists for tuples.
         described: dict[str, Any] = json.loads(json.dumps(values))
         return described
 
@@ -119,7 +121,7 @@ def prepare_corpus(settings: Preparation, data_dir: Path) -> None:
     If the data are prepared, checks that the corpus has the same files.
 
     Args:
-        settings: of the preparation; those of the subwords do not matter.
+        settings: those of the subwords do not matter.
         data_dir: see `prepared`.
 
     Raises:
@@ -127,6 +129,7 @@ def prepare_corpus(settings: Preparation, data_dir: Path) -> None:
     """
     if (data_dir / DIRECTORY).exists():
         data = PreparedData(data_dir / DIRECTORY)
+        # With the data's own settings, so that only the corpus can differ.
         data.check_made_with(data.identity | {"corpus": settings.identity["corpus"]})
     else:
         settings.corpus.prepare(data_dir / DOWNLOADS)

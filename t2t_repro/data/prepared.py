@@ -53,11 +53,12 @@ def write_manifest(directory: Path, identity: dict[str, Any], reports: dict[str,
     """Writes the manifest of a directory that is otherwise complete.
 
     Args:
-        directory: of the files. The manifest is written beside it and moved, since a killed process
-            may leave half a file.
-        identity: of the data, see `Preparation`.
+        directory: the folder of the files. The manifest is written beside it and moved, since a
+            killed process may leave half a file.
+        identity: `Preparation.identity` of the data.
         reports: cleaning reports of every split.
     """
+    # A manifest does not list itself, so one of a killed process goes before the files are listed.
     (directory / _MANIFEST).unlink(missing_ok=True)
     is_mixture = "" not in reports["train"]
     manifest = {
@@ -100,6 +101,7 @@ class PreparedData:
         self.max_length: int = self.identity["max_length"]
         self.splits = tuple(manifest["splits"])
         corpora = manifest.get("corpora", {})
+        # Only a mixture has "corpora". Old data have neither "cleaning" nor "files".
         self._corpora = {split: _corpus_parts(reports) for split, reports in corpora.items()}
         self.cleaning: dict[str, dict[str, int]] = manifest.get("cleaning", {})
         self.checksum = hashlib.sha256((directory / _MANIFEST).read_bytes()).hexdigest()
@@ -151,7 +153,7 @@ class PreparedData:
         """Checks that settings would make these data.
 
         Args:
-            identity: of the settings, see `Preparation`.
+            identity: `Preparation.identity` of the settings.
 
         Raises:
             UserError: a setting differs; the message has both values.
@@ -174,12 +176,9 @@ class PreparedData:
             )
 
     def _split_and_part(self, name: str) -> "tuple[str, _CorpusPart | None]":
-        """Finds the split of "dev" or "dev.news", and the part of it; None for the whole split.
-
-        Raises:
-            UserError: no split or part has the name.
-        """
-        named: dict[str, tuple[str, _CorpusPart | None]] = {x: (x, None) for x in self.splits}
+        """Returns ("dev", None) for the name "dev", and ("dev", its part "news") for "dev.news"."""
+        named: dict[str, tuple[str, _CorpusPart | None]] = {}
+        named |= {split: (split, None) for split in self.splits}
         for split, parts in self._corpora.items():
             named |= {part_name(split, corpus): (split, part) for corpus, part in parts.items()}
         if name not in named:
@@ -195,11 +194,14 @@ class PreparedData:
 
 
 def _files_as_text(described: Any) -> Any:
-    """Replaces the description of each file (see `identify`) in JSON values by one text."""
+    """Replaces what `identify` says of a file, anywhere in JSON values, by a text to compare.
+
+    For example "train.de, 1,234 bytes, 5e1f0a", with six digits of the SHA-256.
+    """
 
     def file_as_text(value: dict[str, Any]) -> Any:
         text = "{name}, {bytes:,} bytes, {sha256:.6}"
-        return text.format(**value) if {*value} == {"name", "bytes", "sha256"} else value
+        return text.format(**value) if set(value) == {"name", "bytes", "sha256"} else value
 
     # The decoder of JSON visits all objects, however deep.
     return json.loads(json.dumps(described), object_hook=file_as_text)
@@ -241,20 +243,20 @@ def _file_sizes(directory: Path) -> dict[str, int]:
 
 
 def total_report(reports: Reports) -> Counter[str]:
-    """Adds up the reports on all corpora of a split."""
+    """Adds up the reports on all corpora of a split; counts of 0 are left out."""
     return sum(reports.values(), Counter())
 
 
 def open_data(data_dir: Path) -> PreparedData:
-    """Opens the prepared data of a data directory."""
+    """Opens the folder `prepared` of a data directory (see `PreparedData`)."""
     return PreparedData(data_dir / DIRECTORY)
 
 
 class CleanText:
-    """The text of one split.
+    """The text of one split: its source and its target file.
 
     Args:
-        directory: of the two files.
+        directory: the folder of both files.
         split: its name.
     """
 
@@ -285,7 +287,8 @@ class CleanText:
         """Yields all pairs in blocks of one corpus, as bytes, which are fast to send to processes.
 
         Args:
-            counts: number of pairs of each corpus, in the order of the text.
+            counts: number of pairs of each corpus, in the order of the text. That they sum to all
+                lines is not checked.
         """
         with self._opened("rb") as (source, target):
             for corpus, count in counts.items():

@@ -31,7 +31,7 @@ from t2t_repro.files import lock, naming, read_json, sync, write_json
 from t2t_repro.progress import Progress
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair, open_pair
 
-# Numbers of lines, by side and by the first character that changes.
+# Numbers of lines, by side and change: {("source", "'½' to '1⁄2'"): 3}.
 _Changes = Counter[tuple[str, str]]
 
 
@@ -58,12 +58,13 @@ def prepare(settings: Preparation, data_dir: Path) -> PreparedData:
 
 
 def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
-    """Counts the training pairs that remain after cleaning.
+    """Counts the training pairs that remain after cleaning, without `settings.variants`.
 
-    The data need not be prepared.
+    If the data are prepared, returns the recorded number, whatever `settings.cleaning` is now.
+    Otherwise downloads the corpus if it is missing, and cleans it.
 
     Args:
-        settings: of the preparation; those of the subwords do not matter.
+        settings: those of the subwords do not matter.
         data_dir: see `prepared`.
 
     Raises:
@@ -90,7 +91,6 @@ class Stages:
 
     def __init__(self, settings: Preparation, data_dir: Path) -> None:
         self._settings = settings
-        self._corpus = settings.corpus
         self._downloads = data_dir / prepared.DOWNLOADS
         self._directory = data_dir / prepared.DIRECTORY
         self._partial = data_dir / ".prepared.partial"
@@ -102,12 +102,12 @@ class Stages:
         self._discard_other_data()
         reports = {
             split: self._run_stage(f"{split}.text", partial(self._write_text, split))
-            for split in self._corpus.splits
+            for split in self._settings.corpus.splits
         }
         counts = prepared.total_report(reports["train"])
         # Subwords are not learned from variants with random words.
         self._run_stage("subwords", partial(self._make_subwords, counts["kept"] - counts[WORDS]))
-        for split in self._corpus.splits:
+        for split in self._settings.corpus.splits:
             encode = partial(self._encode, split, reports[split])
             reports[split] = self._run_stage(f"{split}.tokens", encode)
         prepared.write_manifest(self._result, self._settings.identity, reports)
@@ -146,6 +146,7 @@ class Stages:
                 sync(self._result, *self._result.rglob("*"))
                 write_json(mark, reports)
         reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
+        # With the name of the split; "subwords" has none, and no reports to check.
         _check_pairs_left(name.rpartition(".")[0], reports)
         return reports
 
@@ -160,11 +161,11 @@ class Stages:
 
         Args:
             split: its name.
-            reports: gets a report for each corpus, complete once all blocks are read.
+            reports: gets, in place, a report for each corpus, complete once all blocks are read.
         """
         pairs_before = 0
         variants = self._settings.variants if split == "train" else None
-        parts = [part for part in parts_of(self._corpus) if split in part.corpus.splits]
+        parts = [part for part in parts_of(self._settings.corpus) if split in part.corpus.splits]
         with Progress(f"data: {split}: cleaning") as progress:
             for part in parts:
                 # Zeros first, so that the order of the counts does not depend on the blocks.
@@ -182,10 +183,10 @@ class Stages:
     def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
         """Yields the clean pairs of a corpus in blocks, without tags, and a report on each."""
         pairs = read_pairs(part.corpus, split, self._downloads)
-        # Until a block is empty.
+        # The empty block after the last pair ends them.
         blocks = iter(lambda: list(islice(pairs, prepared.PAIRS_IN_BLOCK)), [])
         if split == "train":
-            held_out = held_out_pairs(self._corpus, self._downloads)
+            held_out = held_out_pairs(self._settings.corpus, self._downloads)
             return clean(blocks, self._settings.cleaning, held_out, self._workers)
         # All held-out pairs are translated and scored, so none is dropped.
         return ((block, CleaningReport(kept=len(block))) for block in blocks)
@@ -201,7 +202,11 @@ class Stages:
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:
-        """Writes the token store of a split; returns `reports`, changed for over-long pairs."""
+        """Writes the token store of a split.
+
+        Returns:
+            `reports`, in which over-long pairs are moved from "kept" to "over_long_subwords".
+        """
         store = self._result / f"{split}.tokens"
         store.mkdir(exist_ok=True)
         counts = {corpus: report["kept"] for corpus, report in reports.items()}
@@ -225,9 +230,9 @@ class Stages:
         for corpus, report in reports.items():
             logging.info("data: %s: %s", prepared.part_name(split, corpus), report.describe())
         for side in sorted({side for side, _ in changes}):
-            changed = {change: count for (at, change), count in changes.items() if at == side}
-            lines = f"{sum(changed.values()):,} {side} lines"
-            logging.info(f"data: {split}: the subwords change {lines}, e.g. {min(changed)}")
+            counts_of = {change: count for (at, change), count in changes.items() if at == side}
+            lines = f"{sum(counts_of.values()):,} {side} lines"
+            logging.info(f"data: {split}: the subwords change {lines}, e.g. {min(counts_of)}")
         return reports
 
 
@@ -235,7 +240,7 @@ def _check_pairs_left(split: str, reports: Reports) -> None:
     """Checks that every corpus has pairs left after cleaning.
 
     Raises:
-        UserError: a corpus has none; the message has the number of pairs dropped for each reason.
+        UserError: a corpus has none; the message counts the dropped pairs by reason.
     """
     for corpus, report in reports.items():
         if not report["kept"]:
@@ -271,17 +276,19 @@ class _BlockEncoder:
         return VocabSizes(*(model.size for model in self._subwords))
 
     def __call__(self, block: TextBlock) -> tuple[str, dict[str, bytes], int, int, _Changes]:
-        """Encodes a block.
+        """Encodes a block, without the pairs that are too long on either side.
 
         Returns:
             the block's corpus; bytes for each file of a token store, by name; the number of pairs
             in the text; the number of those that are too long; the `_count_changes` of both sides.
         """
-        corpus, *texts = block
+        corpus, source_text, target_text = block
         # Nothing follows the last newline.
-        source_lines, target_lines = (text.decode().split("\n")[:-1] for text in texts)
+        source_lines = source_text.decode().split("\n")[:-1]
+        target_lines = target_text.decode().split("\n")[:-1]
         sides = self._subwords.encode_blocks(source_lines, target_lines)
-        fits = np.maximum(*(lengths for _, lengths in sides)) <= self.max_length
+        (_, source_lengths), (_, target_lengths) = sides
+        fits = np.maximum(source_lengths, target_lengths) <= self.max_length
         source, target = ((ids[np.repeat(fits, lengths)], lengths[fits]) for ids, lengths in sides)
         parts = token_block(source, target, self.sizes)
         changes = _count_changes("source", self._subwords.source, source_lines)
@@ -292,11 +299,10 @@ class _BlockEncoder:
 def _count_changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
     """Counts the lines with characters that decoding writes differently, by the first of them."""
     changed = {}
-    # Without white space.
-    for character in filter(str.split, set("".join(lines))):
+    for character in {character for character in set("".join(lines)) if not character.isspace()}:
         decoded = model.decode(model.encode([character])[0])
         if normalize("NFC", decoded) != normalize("NFC", character):
             changed[character] = f"{character!r} to {decoded!r}"
-    # The first such character of each line, or "".
-    characters = (next(filter(changed.__contains__, line), "") for line in lines if changed)
-    return Counter((side, changed[character]) for character in characters if character)
+    # Without changes, no line is searched.
+    firsts = (next((c for c in line if c in changed), None) for line in lines if changed)
+    return Counter((side, changed[first]) for first in firsts if first)

@@ -50,7 +50,10 @@ class VocabSizes(NamedTuple):
 
 
 def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str, bytes]:
-    """Returns the bytes of sentence pairs for each of `STORE_FILES`, by name."""
+    """Returns the bytes of sentence pairs for each of `STORE_FILES`, by name.
+
+    That all ids are below `sizes` is not checked.
+    """
     parts = {}
     for side, (tokens, lengths) in zip(_SIDES, (source, target), strict=True):
         parts[f"{side}.tokens"] = tokens.astype(sizes.token_type).tobytes()
@@ -87,8 +90,8 @@ class _Side(NamedTuple):
     def padded(self, indices: NDArray[np.integer], width: int | None) -> NDArray[np.int32]:
         """Returns the sentences with these indices [rows] as one padded array [rows, width].
 
-        Index -1 is an empty sentence. If `width` is None, it is the length of the longest sentence,
-        at least 1.
+        Index -1 is an empty sentence; one that is longer than `width` is cut off. A `width` of None
+        is the length of the longest sentence, at least 1.
         """
         lengths = np.where(indices < 0, 0, self.lengths[indices])
         columns = np.arange(width or lengths.max(initial=1))
@@ -121,14 +124,12 @@ class TokenStore:
 
     def _open(self, files: Mapping[str, Path | IO[bytes]]) -> None:
         """Memory-maps the arrays in `STORE_FILES`."""
-        types = {"tokens": self.vocab_sizes.token_type, "lengths": _LENGTH_TYPE}
+        token_type = self.vocab_sizes.token_type
         sides = []
         for side in _SIDES:
             # Plain arrays: every operation on a np.memmap would build another np.memmap.
-            tokens, lengths = (
-                np.asarray(np.memmap(files[f"{side}.{array}"], dtype, mode="r"))
-                for array, dtype in types.items()
-            )
+            tokens = np.asarray(np.memmap(files[f"{side}.tokens"], token_type, mode="r"))
+            lengths = np.asarray(np.memmap(files[f"{side}.lengths"], _LENGTH_TYPE, mode="r"))
             sides.append(_Side(tokens, lengths, np.cumsum(lengths, dtype=np.int64)))
         self._set_sides(*sides)
 
@@ -143,6 +144,7 @@ class TokenStore:
     def part(self, sentences: range) -> "TokenStore":
         """Returns a store of a range of the sentence pairs, without a copy of their ids."""
         span = slice(sentences.start, sentences.stop)
+        # The ends of sentences count from the start of all ids, so these are shared.
         part = copy.copy(self)
         sides = (_Side(side.tokens, side.lengths[span], side.ends[span]) for side in self._sides)
         part._set_sides(*sides)
@@ -165,8 +167,8 @@ class TokenStore:
         Args:
             indices: [pairs], in any order.
         """
-        source, target = (side.take(indices) for side in self._sides)
-        return source, target
+        source, target = self._sides
+        return source.take(indices), target.take(indices)
 
     def padded_batch(
         self, indices: NDArray[np.integer], lengths: Sequence[int | None] = (None, None)
@@ -175,8 +177,8 @@ class TokenStore:
 
         Args:
             indices: [rows] sentence indices; -1 makes a row of PAD.
-            lengths: columns of source and target; no chosen sentence may be longer. By default as
-                many as the longest has.
+            lengths: columns of source and target. A longer sentence is cut off, without an error.
+                By default as many as the longest has.
 
         Returns:
             source ids [rows, source_length] and target ids [rows, target_length], int32, padded

@@ -83,7 +83,7 @@ class Aligner:
         with recorded_by(self._model.decoder.layers[self.layer - 1].memory_attention) as recorded:
             memory = self._model.encode(source, training=False)
             self._model.decode(target, memory, source, training=False)
-        (attention,) = recorded
+        (attention,) = recorded  # [batch, heads, target_length, source_length]
         attention = tf.reduce_mean(tf.cast(attention, tf.float32), axis=1)
         return pharaoh(linked_words(attention, source_words, target_words))
 

@@ -45,18 +45,17 @@ class EncodedSentences(NamedTuple):
 
     @classmethod
     def cut(cls, lines: Sequence[str], ids: list[list[int]], longest: int) -> "EncodedSentences":
-        """Cuts sentences off to `longest` ids, EOS included; changes `ids` in place."""
+        """Cuts long sentences off to `longest` ids, EOS still the last; changes `ids` in place."""
         truncated = {index for index, line_ids in enumerate(ids) if len(line_ids) > longest}
         for index in truncated:
             del ids[index][longest - 1 : -1]
         return cls(lines, ids, truncated)
 
-    def without_blank(self) -> "EncodedSentences":
-        """Returns the sentences with ids [] for lines that are blank or encoded as EOS alone."""
+    def with_blanks_emptied(self) -> "EncodedSentences":
+        """Returns all sentences; those that are blank or encoded as EOS alone get ids []."""
         pairs = zip(self.lines, self.ids, strict=True)
-        return self._replace(
-            ids=[ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]
-        )
+        emptied = [ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]
+        return self._replace(ids=emptied)
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,9 @@ class BatchPlanner:
     def plan(self, lengths: Sequence[int]) -> tuple[list[NDArray], int]:
         """Groups sentences by length.
 
-        Blank ones, of length 0, are left out. The number of batches is a multiple of `workers`, and
-        the batches are as even as the lengths allow. A sentence that takes more memory than a
-        worker's share is a batch by itself.
+        Blank ones, of length 0, are left out. There are at most as many batches as needed, rounded
+        up to a multiple of `workers`, and they are as even as the lengths allow. A sentence that
+        takes more memory than a worker's share is a batch by itself.
 
         Args:
             lengths: the number of ids of each sentence.
@@ -93,12 +92,14 @@ class BatchPlanner:
             UserError: the longest sentence does not fit in memory.
         """
         memory = self._memory_for(max(lengths, default=0))
+        # Computed once for each length.
         cost_of = {length: self._cost(length, memory // self.workers) for length in {*lengths}}
         costs = [cost_of[length] for length in lengths]
         fewest = len(group_by_length(costs, self.tokens_per_batch))
         most = -(-fewest // self.workers) * self.workers
         budgets = range(max([*costs, 1]), self.tokens_per_batch)
-        # The smallest budget for which `most` batches suffice makes them the most even.
+        # The smallest budget for which `most` batches suffice makes them the most even. If none in
+        # `budgets` is enough, bisect returns its length, which gives `tokens_per_batch`.
         smallest = bisect.bisect_left(
             budgets, True, key=lambda budget: len(group_by_length(costs, budget)) <= most
         )
@@ -109,9 +110,9 @@ class BatchPlanner:
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
     def _cost(self, length: int, memory: int) -> int:
-        """Returns a sentence's part of `tokens_per_batch`: its tokens, or its part of `memory`.
+        """Returns how much of `tokens_per_batch` a sentence takes up; 0 if it is blank.
 
-        The larger of the two; 0 for a blank sentence.
+        Its ids times beam size, but at least the share that it takes of `memory` bytes.
         """
         memory_tokens = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
         return max(length * self.beam_size, memory_tokens) if length else 0
@@ -159,21 +160,18 @@ def compute_batches(
         compute: returns the results of a batch, from the indices of its sentences.
         batches: the indices of each batch's sentences, the shortest sentences first.
         workers: batches at a time.
-        results: one for each sentence, overwritten in place; those in no batch stay.
+        results: one for each sentence, overwritten in place and returned; those in no batch stay.
         report: is called after each batch with the share of sentences that are done.
-
-    Returns:
-        the same list.
     """
 
-    def work(batch: NDArray) -> None:
+    def fill_in(batch: NDArray) -> None:
         for index, result in zip(batch, compute(batch), strict=True):
             results[index] = result
 
     # The longest first, so that no worker is left alone with them at the end.
     order, total = batches[::-1], sum(map(len, batches))
     with ThreadPoolExecutor(workers) as pool:
-        for done, _ in zip(accumulate(map(len, order)), pool.map(work, order), strict=True):
+        for done, _ in zip(accumulate(map(len, order)), pool.map(fill_in, order), strict=True):
             if report:
                 report(done / total)
     return results
@@ -210,12 +208,12 @@ class EncodedPairs(NamedTuple):
         return compute_batches(function, batches, self.workers, [blank] * len(lengths), report)
 
 
-def one_core_a_batch() -> None:
+def limit_operations_to_one_core() -> None:
     """Limits every TensorFlow operation of this process to one core, unless it has a GPU.
 
-    Call it before the first operation. Batches that share cores within operations wait for each
-    other at each one: two batches of a small model take up to twice as long. One batch alone hardly
-    gains from more cores.
+    Call it before the first operation. It is for batches that are decoded in parallel. If each used
+    all cores, they would wait for each other at every operation: two batches of a small model take
+    up to twice as long. One batch alone hardly gains from more cores.
     """
     import tensorflow as tf
 
@@ -224,7 +222,7 @@ def one_core_a_batch() -> None:
 
 
 def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray[np.int32]:
-    """Returns the ids of sentences as an array [batch, length], with padding after each."""
+    """Returns the ids of sentences, at least one, as an array [batch, length], padding last."""
     ids = np.full((len(sentences), max(map(len, sentences))), padding, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
@@ -234,8 +232,8 @@ def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray
 def available_memory() -> int | None:
     """Returns the free memory in bytes, or None if unknown.
 
-    The lower of machine's and container's. Without /proc, as on macOS, it is the machine's whole
-    memory.
+    It is the machine's, or the container's if that is lower. Without /proc, as on macOS, it is the
+    machine's whole memory.
     """
     limits = []
     with suppress(OSError, ValueError):

@@ -4,12 +4,15 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from t2t_repro.decoding.search import Translation
 from t2t_repro.progress import Report
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.text.tags import Tags
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import PairScore
 
 
 class Engine(Protocol):
@@ -33,14 +36,14 @@ class Engine(Protocol):
 
     @property
     def aligns(self) -> bool:
-        """Whether `align` works."""
+        """Whether `align` may be called."""
 
     @property
-    def align(self) -> Callable[..., list[str]] | None:
-        """Aligns lines with translations (see `Translator.align`); None if `aligns` is False."""
+    def align(self) -> Callable[[Iterable[str], Iterable[str]], list[str]] | None:
+        """Aligns lines with translations (see `Translator.align`); call it only if `aligns`."""
 
     @property
-    def score(self) -> Callable[..., list[Any]] | None:
+    def score(self) -> "Callable[..., list[PairScore]] | None":
         """Scores given translations (see `Translator.score`).
 
         None if the engine only translates; it then takes no prefixes either.

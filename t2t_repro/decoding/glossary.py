@@ -59,7 +59,9 @@ class Glossary:
         pieces = subwords.source.pieces()
         # A multilingual source begins with the codes of two languages.
         codes = 2 if subwords.languages else 0
+        # T2T's subwords have "_" in the place of a space.
         mark = SPACE_MARK if any(SPACE_MARK in piece for piece in pieces) else "_"
+        # PAD and EOS, the ids before UNK, have no text.
         self._texts = ["", "", *(piece.replace(mark, " ") for piece in pieces[UNK_ID:])]
         sources = subwords.source.encode([source for source, _ in terms])
         # A graph may be under construction.
@@ -95,10 +97,10 @@ class Glossary:
         # [batch, terms], how often each occurs; [batch, positions], the last end of the occurrences
         # that begin at or before each word.
         wanted, ends = tf.constant(0), tf.zeros_like(positions)[None]
-        for size in range(self._longest, 0, -1):
+        for size in range(self._longest, 0, -1):  # Words of a term; the longest terms first.
             texts = tf.strings.ngrams(words, size, separator=" ").to_tensor()
             # A term in lower case is found in any case.
-            texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])
+            texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])  # [2, batch, starts]
             hashes = tf.strings.to_hash_bucket_fast(texts, 2**63 - 1)[..., None]
             # [batch, starts, terms]
             is_term = tf.reduce_any(hashes == self._hashes, 0)
@@ -106,9 +108,11 @@ class Glossary:
             # A term inside of a longer one does not count.
             is_term &= (ends[:, : tf.size(starts)] < starts + size)[..., None]
             wanted += tf.math.count_nonzero(is_term, 1, dtype=tf.int32)
+            # The end of a term that begins at each word, and then the last end up to each word.
             new_ends = tf.where(tf.reduce_any(is_term, 2), starts + size, 0)[:, None]
             new_ends = tf.reduce_max(tf.where(starts <= positions[:, None], new_ends, 0), 2)
             ends = tf.maximum(ends, new_ends)
+        # Keeps as many terms as occur in one sentence; those that do not occur get no forms below.
         most_terms = tf.reduce_max(tf.reduce_sum(tf.sign(wanted), 1))
         wanted, terms = tf.math.top_k(wanted, tf.maximum(most_terms, 1))
         forms = tf.where(wanted[..., None, None] > 0, tf.gather(self._forms, terms), -1)
@@ -141,7 +145,7 @@ class Glossary:
         """Returns log_p [batch, beam, vocab] with the bonuses of terms (see `SoftGrammar`)."""
         batch, beam, vocab = tf.unstack(tf.shape(log_p))
         ids = tf.maximum(tf.reshape(state.forms, [batch, beam, -1]), PAD_ID)
-        *_, whole, longest = (self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids))
+        whole, longest = [self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids)[2:]]
         flat = tf.reshape(log_p - self._bonus * tf.cast(state.pending, tf.float32)[..., None], [-1])
         indices = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
         # An update, not a sum: an id of several forms gets its bonus once.
@@ -151,22 +155,22 @@ class Glossary:
 
 
 def _read_terms(file: str) -> list[list[str]]:
-    """Reads pairs of source and target from a file of lines "source<TAB>target", or from CSV."""
+    """Reads pairs of source and target, "" if missing, from "source<TAB>target" lines or CSV."""
     fields = ["source", "target"]
     lines = [*read_lines(Path(file))]
-    tab_rows = csv.DictReader(lines, fields, delimiter="\t", quoting=csv.QUOTE_NONE)
-    csv_rows = csv.DictReader(lines, strict=True)
     try:
-        is_csv = {*fields} <= {*next(csv.reader(lines[:1]), [])}
-        # Weblate exports terms without a translation, too.
-        rows = [row for row in csv_rows if row["target"]] if is_csv else [*tab_rows]
+        if {*fields} <= {*next(csv.reader(lines[:1]), [])}:
+            # Weblate exports terms without a translation, too.
+            rows = [row for row in csv.DictReader(lines, strict=True) if row["target"]]
+        else:
+            rows = [*csv.DictReader(lines, fields, delimiter="\t", quoting=csv.QUOTE_NONE)]
     except csv.Error as error:
         raise UserError(f"{file}: {error}; expected CSV with source and target.") from error
     return [[(row[field] or "").strip() for field in fields] for row in rows]
 
 
 def _advance(state: _State, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Extends each hypothesis by each of some ids, [batch, beam, ids].
+    """Extends each hypothesis by one more id, for each of some ids [batch, beam, ids].
 
     Returns:
         `begun` and `wanted` of the new states, with an axis of ids after that of the beam; the

@@ -66,7 +66,7 @@ class TreeState(NamedTuple):
 
     ids_left: tf.Tensor  # int32: the most ids that may still come, EOS included
     words: tf.Tensor  # int32: the words that have no leaf yet
-    classes: tf.Tensor  # [batch, beam, 1 + source_length] int32: the n-th word from the end
+    classes: tf.Tensor  # [batch, beam, 1 + source_length] int32: at n that of the n-th last word
     depth: tf.Tensor  # int32: the number of open brackets
     brackets: tf.Tensor  # [batch, beam, most_brackets] int32: the id that closes each, then PAD
     is_filled: tf.Tensor  # bool: whether the innermost open bracket has a leaf or a bracket in it
@@ -85,7 +85,8 @@ class TreeGrammar:
     Args:
         subwords: subword models of a treebank. A word begins with SentencePiece's mark of a space;
             a symbol that is not one subword cannot be written.
-        tags: see `settings.tree_grammar`.
+        tags: words that may have only certain tags, by these tags: {"IN RB": "about"}; see
+            `settings.tree_grammar`.
         other_tags: see `settings.tree_grammar`.
 
     Raises:
@@ -103,26 +104,26 @@ class TreeGrammar:
             raise UserError(f"{problem}: for another model bind Translator.grammar = None.")
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), self._closing[self._closing != PAD_ID])
-        # A slash alone is a tag; before a label it closes a bracket.
-        is_tag = [symbol == _CLOSE or symbol[:1] not in ("", _CLOSE) for symbol in symbols]
-        self._is_leaf = np.array(is_tag) & (self._closing == PAD_ID)
+        # "" is no symbol. A slash alone is a tag; before a label it closes a bracket.
+        is_tag_or_label = [s == _CLOSE or (s != "" and s[0] != _CLOSE) for s in symbols]
+        self._is_leaf = np.array(is_tag_or_label) & (self._closing == PAD_ID)
         self._begins_word = np.array(source.word_marks.marked, np.int32)
         # [classes, vocab] bool: the leaves that the words of a class may have. Class 0 is for words
         # that `tags` does not list.
-        leaves = [self._leaves(names.split(), ids) for names in (other_tags, *tags)]
-        self._leaves_of = np.stack(leaves)
+        self._leaves_of = np.stack([self._leaves(names, ids) for names in (other_tags, *tags)])
         self._class_of = _class_of(source.pieces(), list(tags.values()))
 
-    def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
-        """Returns the leaves with these tags, [vocab] bool; all leaves if no leaf has one."""
-        has_tag = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
-        return self._is_leaf & has_tag if (self._is_leaf & has_tag).any() else self._is_leaf
+    def _leaves(self, tags: str, ids: Mapping[str, int]) -> np.ndarray:
+        """Returns the leaves with any of the tags, as "NN JJ", [vocab] bool; all if none has."""
+        tag_ids = [ids[tag] for tag in tags.split() if tag in ids]
+        leaves = self._is_leaf & np.isin(np.arange(len(self._is_leaf)), tag_ids)
+        return leaves if leaves.any() else self._is_leaf
 
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> TreeState:
         """Returns the state of hypotheses without ids (see `Grammar`)."""
         begins = tf.gather(self._begins_word, source)
-        values = max_target_lengths, tf.reduce_sum(begins, axis=1), self._classes(source, begins)
-        ids_left, words, classes = (tf.repeat(each[:, None], beam_size, axis=1) for each in values)
+        parts = max_target_lengths, tf.reduce_sum(begins, axis=1), self._classes(source, begins)
+        ids_left, words, classes = [tf.repeat(part[:, None], beam_size, axis=1) for part in parts]
         # Each open bracket takes two ids: its label and its closing symbol.
         most_brackets = tf.reduce_max(max_target_lengths) // 2 + 1
         brackets = tf.zeros([tf.shape(source)[0], beam_size, most_brackets], tf.int32)
@@ -130,9 +131,9 @@ class TreeGrammar:
         return TreeState(ids_left, words, classes, no_depth, brackets, not_filled)
 
     def _classes(self, source: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-        """Returns the class of each word; words are counted from the last one, which is 1.
+        """Returns the class of each word; words are numbered from the end, the last one is 1.
 
-        Class 0 is also that of words of several pieces, and of numbers without a word.
+        It is 0 for words of several pieces, and for numbers without a word, such as 0.
 
         Args:
             source: [batch, source_length] int32.
@@ -201,7 +202,7 @@ def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
 
 
 def _symbol(piece: str) -> str:
-    """Returns the symbol that a piece is, without the mark of a space; "" if it is not a symbol."""
+    """Returns the symbol that a piece is: "▁NP" is NP; "" if it is not a symbol."""
     symbol = piece.removeprefix(SPACE_MARK)
     # Round brackets and line breaks belong to the file format of treebanks.
     is_symbol = piece != symbol and not {*symbol} & {*"()\r\n", SPACE_MARK}

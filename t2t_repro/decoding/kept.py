@@ -72,5 +72,5 @@ def masked(text: str, filler: str = "X") -> str:
 
 
 def kept(text: str) -> list[str]:
-    """Returns the parts that a translation of a text keeps, sorted."""
+    """Returns the parts that a translation has to keep, sorted, as it may change their order."""
     return sorted(KEPT.findall(text)) if _HINT.search(text) else []

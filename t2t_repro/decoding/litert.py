@@ -85,9 +85,9 @@ class LiteRTTranslator:
             self._tokens_per_batch = 1 if batch_size == 1 else 256 // self.beam_size
             self._idle: LifoQueue[Any] = LifoQueue()
             for runner in runners:
-                # The search takes the runner that came last. Its first call prepares the weights.
+                # The first call of a runner prepares its weights. A search takes the last one put.
                 self._idle.put(runner)
-                source = [*[UNK_ID] * self._codes, EOS_ID]
+                source = [*[UNK_ID] * self._codes, EOS_ID]  # A sentence without words.
                 next(self._search(1, EncodedSentences([""], [source], set()), [0]))
         except BUGS:
             raise
@@ -119,7 +119,7 @@ class LiteRTTranslator:
         self.tags.warn(lines, first)
         encoded = self.subwords.source.encode([line.strip() for line in lines])
         log_untrained(encoded, self.trained_length, first)
-        sources = EncodedSentences.cut(lines, encoded, self._longest).without_blank()
+        sources = EncodedSentences.cut(lines, encoded, self._longest).with_blanks_emptied()
         lengths = [*map(len, sources.ids)]
         cores = usable_cores()
         # Smaller batches for few lines, so that every core has some.
@@ -151,4 +151,4 @@ class LiteRTTranslator:
         for index, ids, scores in zip(batch, all_ids, all_scores, strict=True):
             hypotheses = ids[:n_best, self._codes :], scores[:n_best]
             translations = decoded(*hypotheses, self.subwords.target.decode)
-            yield [one._replace(truncated=index in sources.truncated) for one in translations]
+            yield [found._replace(truncated=index in sources.truncated) for found in translations]

@@ -13,6 +13,7 @@ from t2t_repro.runs.model_directory import ModelDirectory
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
+# The most subwords of a sentence in training.
 _LONGEST = "prepare.max_length"
 
 
@@ -63,22 +64,22 @@ def read_settings(
         directory: directory of the training run.
         params: bindings on top of its configuration.
         imports: modules of your own whose configurables it may name; they are imported.
-        others: further configurables that it may name, such as metrics. The caller calls the first,
-            so that `params` may bind it.
+        others: further configurables that it may name, such as metrics. `params` may bind the
+            first, which the caller will call, and what it refers to.
 
     Raises:
         UserError: the configuration, or a binding, cannot be used.
     """
     import_modules(imports)
     replaced = bindings_in("\n".join(params), "--gin_param")
-    known = (*CONFIGURABLES, *others)
-    defaults = trained_bindings(directory.config_gin, known, replaced, imports)
-    # Also has the default that training used where config.gin binds none.
+    defaults = trained_bindings(directory.config_gin, (*CONFIGURABLES, *others), replaced, imports)
+    # This file also has the defaults that training used where config.gin binds nothing.
     operative = directory.operative_config_gin
     longest = bindings_in(read_gin(operative) if operative.is_file() else "").get(_LONGEST)
     if isinstance(longest, int):
+        # In front: a later binding of the same parameter replaces it.
         defaults.insert(0, f"Translator.trained_length = {longest}")
-    configure(None, params, [TranslatorSettings, Sampling, *others[:1]], defaults)
+    configure(None, params, [TranslatorSettings, Sampling, *others[:1]], defaults)  # None: no file.
     return TranslatorSettings()
 
 
@@ -90,7 +91,8 @@ def load(
     """Loads a translator with one or several models.
 
     Args:
-        members: model directory and checkpoint of each model; see `ModelDirectory.checkpoint`.
+        members: model directory and checkpoint of each model; see `ModelDirectory.checkpoint`. The
+            first one's shortlist is used.
         settings: the translator's settings.
         precision: see `ModelDirectory.new_model`.
 
@@ -98,7 +100,7 @@ def load(
         UserError: a model cannot be used, or they have different subwords.
     """
     from t2t_repro.decoding.shortlist import ShortlistFile
-    from t2t_repro.decoding.translator import Translator
+    from t2t_repro.decoding.translator import Translator  # This imports TensorFlow.
 
     (first, _), *others = members
     subwords = first.subwords()

@@ -12,6 +12,7 @@ from t2t_repro.decoding.kept import TAG, WORDS, masked
 from t2t_repro.decoding.repetition import SIGN
 from t2t_repro.decoding.search import Translation
 
+Translate = Callable[[Sequence[str]], Iterable[Translation]]
 Align = Callable[[Sequence[str], Sequence[str]], Iterable[dict[int, int]]]
 """(texts, translations) -> for each pair, index of a translation's word -> index of the text's word
 that it aligns with. White space separates words."""
@@ -26,7 +27,7 @@ _MOST = 100
 
 
 def translate_marked(
-    texts: Sequence[str], translate: Callable[..., Iterable[Translation]], align: Align | None
+    texts: Sequence[str], translate: Translate, align: Align | None
 ) -> list[Translation]:
     """Translates sentences without their markup, and puts it into the translations.
 
@@ -38,17 +39,18 @@ def translate_marked(
     Returns:
         a translation of each; one without text if its markup cannot be placed.
     """
-    lifted = [lift(text) if align else (text, {}) for text in texts]
+    lifted = [take_out_markup(text) if align else (text, {}) for text in texts]
     results = [*translate([plain for plain, _ in lifted])]
     marked = [n for n, (_, cuts) in enumerate(lifted) if cuts and not results[n].truncated]
     sources, targets = [lifted[n][0] for n in marked], [results[n].text for n in marked]
     all_links = align(sources, targets) if align and marked else ()
     for n, links in zip(marked, all_links, strict=True):
-        results[n] = results[n]._replace(text=lower(texts[n], results[n].text, links))
+        results[n] = results[n]._replace(text=insert_markup(texts[n], results[n].text, links))
     for n, text in enumerate(texts):
-        tags, others = ([tag[0] for tag in _TAG.finditer(one)] for one in (text, results[n].text))
+        tags = [tag[0] for tag in _TAG.finditer(text)]
+        translated_tags = [tag[0] for tag in _TAG.finditer(results[n].text)]
         # Tags that were translated with the text may be ill-formed if they changed.
-        if tags and tags != others and not lifted[n][1]:
+        if tags and tags != translated_tags and not lifted[n][1]:
             results[n] = results[n]._replace(text="")
     return results
 
@@ -57,7 +59,8 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
     """Returns the elements of a text, in the order of their first tags.
 
     Each has the index of the element around it, or -1, its opening and its closing tag. An empty
-    element has its only tag twice. A text that is ill-formed or has too many elements has none.
+    element has its only tag twice. "<b>a<br/></b>" has (-1, <b>, </b>) and (0, <br/>, <br/>). A
+    text that is ill-formed or has too many elements has none.
     """
     found: list[tuple[int, re.Match[str], re.Match[str]]] = []
     unclosed = [-1]
@@ -76,12 +79,13 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
     return found if len(unclosed) == 1 and len(found) < _MOST else []
 
 
-def lift(text: str) -> tuple[str, dict[int, int]]:
+def take_out_markup(text: str) -> tuple[str, dict[int, int]]:
     """Takes the markup out of a text, unless it is ill-formed or cuts a word.
 
     Returns:
         the text without markup; and the position in it for each tag, by the tag's position in
-        `text`. If the markup stays: `text`, and no positions.
+        `text`: "a c" and {2: 2, 6: 3} for "a <b>c</b>". If the markup stays: `text`, and no
+        positions.
     """
     # NUL marks the places of tags.
     bare = _TAG.sub("\0", text)
@@ -101,10 +105,10 @@ def lift(text: str) -> tuple[str, dict[int, int]]:
 def _best_run(own: Sequence[int]) -> tuple[int, int]:
     """Returns the first and last word of the run with the most words of `own`, less other words.
 
-    Of equal runs it is the longest, and of these the first.
+    Of [0, 1, 2, 6] it is 0 to 2. Of equal runs it is the longest, and of these the first.
 
     Args:
-        own: indices of words, ascending.
+        own: indices of words, at least one, ascending.
     """
     # Words a to b, where a is own[i] and b is own[j].
     runs = ((i, a, j, b) for i, a in enumerate(own) for j, b in enumerate(own[i:], i))
@@ -113,11 +117,11 @@ def _best_run(own: Sequence[int]) -> tuple[int, int]:
     return first, last
 
 
-def lower(text: str, target: str, links: dict[int, int]) -> str:
+def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
     """Puts the markup of a text into the translation of the text without it.
 
     Args:
-        text: a text with markup that `lift` takes out.
+        text: a text with markup that `take_out_markup` takes out.
         target: the translation of the text without markup.
         links: index of a word of `target` -> index of the source word that it aligns with.
 
@@ -125,7 +129,7 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
         `target` with the markup; "" if there is an element that it cannot be put around, e.g. as no
         word aligns with the element's words.
     """
-    plain, cuts = lift(text)
+    plain, cuts = take_out_markup(text)
     source, words = ([word.span() for word in _WORD.finditer(side)] for side in (plain, target))
     span_of = dict(enumerate(source))
     # By word of `target`, the span of the source word that it aligns with.
@@ -138,14 +142,15 @@ def lower(text: str, target: str, links: dict[int, int]) -> str:
     for number, (parent, opening, closing) in enumerate(elements(text)):
         start, end = cuts[opening.start()], cuts[closing.start()]
         if not plain[start:end].strip():
-            # An empty element: before the word of `target` that aligns with the next source word.
+            # An empty element: before the word of `target` that aligns with the next source word;
+            # if there is none, at the end, before a full stop.
             later = [(low, n) for n, (low, _) in enumerate(aligned) if low >= start]
             position = words[min(later)[1]][0] if later else len(target.rstrip(" .!?:"))
             # One that touches only the word before it may end something: it stays there.
             is_end = later and closing[3] and plain[start - 1 : start].strip() and position
             position = len(target[:position].rstrip()) if is_end else position
-            for tag in {opening, closing}:
-                # With the white space that `lift` took out.
+            for tag in {opening, closing}:  # One tag if they are the same.
+                # With the white space that `take_out_markup` took out.
                 after = "" if is_end else tag[3]
                 with_blank = tag[0] + after if later else (tag[2] or "") + tag[0]
                 tags.append((position, (1, tag.start()), with_blank))

@@ -22,7 +22,7 @@ Utility = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 @configurable(denylist=["hypotheses", "references"])
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """Computes the chrF of each hypothesis against its reference, in percent."""
-    from sacrebleu.metrics import CHRF
+    from sacrebleu.metrics import CHRF  # Most translators need no sacreBLEU.
 
     # One metric for each reference: it extracts the reference's n-grams once.
     metrics = {reference: CHRF(references=[[reference]]) for reference in set(references)}
@@ -51,6 +51,7 @@ def _scores(
 ) -> list[float]:
     """Scores each hypothesis by the sacreBLEU metric that `metrics` has for its reference."""
     pairs = zip(hypotheses, references, strict=True)
+    # None stands for the reference that the metric was made with.
     return [metrics[reference].corpus_score([text], None).score for text, reference in pairs]
 
 

@@ -12,15 +12,11 @@ _REPEATED = re.compile(r"(?<!\S)((?:\S++ ){1,12}?)\1+")
 
 
 def without_cycles(text: str, source: str) -> str:
-    """Returns a translation with one repetition of each cycle.
+    """Returns `text`, a translation of `source`, with one repetition of each cycle.
 
     A cycle has more repetitions than any in the source. Three repetitions with six letters in all
     are a cycle. So are two of six letters each without punctuation, if they have several words or
     are the whole text.
-
-    Args:
-        text: a translation.
-        source: its source.
     """
     # "hahaha" becomes "ha ha ha".
     divided = re.sub(r"(\w{2,8}?)(?=\1)|\W+", r"\1 ", source.casefold()) + " "

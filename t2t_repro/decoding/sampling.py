@@ -78,14 +78,13 @@ class SamplingSteps(StepLoop):
         has_ended = state.last_ids == EOS_ID
         logits_of_ids = tf.gather(logits, ids, batch_dims=2)
         log_p = logits_of_ids if self.constraints.normalized else _log_p(logits, ids)
-        added_log_p = tf.where(has_ended, 0.0, log_p)
         ids = tf.where(has_ended, PAD_ID, ids)
         is_this_step = tf.range(tf.shape(state.ids)[-1]) == step
         return _State(
             last_ids=tf.where(has_ended, EOS_ID, ids),
             parents=state.parents,
             ids=tf.where(is_this_step, ids[:, :, None], state.ids),
-            log_probs=state.log_probs + added_log_p,
+            log_probs=state.log_probs + tf.where(has_ended, 0.0, log_p),
         )
 
     def is_done(self, state: _State, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
@@ -189,7 +188,7 @@ def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Ten
     ids = tf.range(p.shape[-1])
 
     def redraw(attempt: tf.Tensor, rows: tf.Tensor, p: tf.Tensor, drawn: tf.Tensor) -> tuple:
-        """Draws again for `rows`; keeps those whose id is outside of the nucleus."""
+        """Draws again for `rows`, then goes on with those whose id is outside of the nucleus."""
         new = draw(p, hashed(tf.gather(states, rows), attempt))
         drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], new)
         p_new = tf.gather(p, new, batch_dims=1)[:, None]
@@ -232,10 +231,10 @@ def hashed(state: tf.Tensor, counter: tf.Tensor | int) -> tf.Tensor:
     Returns:
         int64 of the broadcast shape, 64 random bits each. It can be the state of further hashes.
     """
-    x = state + (tf.cast(counter, tf.int64) + 1) * _INCREMENT
-    x = tf.bitwise.bitwise_xor(x, _shift_right(x, 30)) * _FACTOR_1
-    x = tf.bitwise.bitwise_xor(x, _shift_right(x, 27)) * _FACTOR_2
-    return tf.bitwise.bitwise_xor(x, _shift_right(x, 31))
+    bits = state + (tf.cast(counter, tf.int64) + 1) * _INCREMENT  # + 1: it adds before it mixes.
+    bits = tf.bitwise.bitwise_xor(bits, _shift_right(bits, 30)) * _FACTOR_1
+    bits = tf.bitwise.bitwise_xor(bits, _shift_right(bits, 27)) * _FACTOR_2
+    return tf.bitwise.bitwise_xor(bits, _shift_right(bits, 31))
 
 
 def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
@@ -268,8 +267,8 @@ def keys_of(ids: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.where(ids != PAD_ID, hashes, 0), axis=1)
 
 
-def _shift_right(x: tf.Tensor, bits: int) -> tf.Tensor:
-    """Shifts an int64 right as an unsigned number: zeros come in from the left."""
+def _shift_right(numbers: tf.Tensor, bits: int) -> tf.Tensor:
+    """Shifts int64 numbers right as unsigned ones: zeros come in from the left."""
     # TensorFlow fills with copies of the sign bit.
-    with_sign = tf.bitwise.right_shift(x, tf.constant(bits, tf.int64))
+    with_sign = tf.bitwise.right_shift(numbers, tf.constant(bits, tf.int64))
     return tf.bitwise.bitwise_and(with_sign, 2 ** (64 - bits) - 1)

@@ -57,7 +57,8 @@ def decoded(
     Raises:
         UserError: the scores are not numbers.
     """
-    # NaN is not greater than anything; the first hypothesis always exists.
+    # NaN is not greater than anything; the first hypothesis always exists. Half of the score of a
+    # missing one is lower than any real score, and safe from rounding.
     if not scores[0] > UNFILLED_SCORE / 2:
         raise UserError("the scores are not numbers (damaged weights): give another checkpoint.")
     return [
@@ -86,12 +87,10 @@ def log_unfinished(translations: Sequence[Translation], first: int | None) -> No
 
 
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
-    """Logs the sources [ids] that are longer than those of training; nothing if `first` is None."""
+    """Logs sources, given by their ids, that are longer than in training; not if first is None."""
     long = [index for index, line_ids in enumerate(ids) if len(line_ids) > trained_length]
-    message = (
-        f"longer than the {trained_length} subwords of training, and may be translated in part; "
-        "--split_sentences translates sentence by sentence"
-    )
+    problem = f"longer than the {trained_length} subwords of training, and may be translated"
+    message = f"{problem} in part; --split_sentences translates sentence by sentence"
     log_numbered_lines(first, long, message)
 
 
@@ -104,7 +103,7 @@ def log_numbered_lines(first: int | None, indices: Collection[int], message: str
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
     """Logs a message about the lines with these indices: five line numbers, and how many more.
 
-    Only the number of lines, if `first` (the number of the first line) is None.
+    If `first`, the number of the first line, is None: only how many lines. No indices: nothing.
     """
     if indices and first is None:
         logging.warning(f"{len(indices)} texts: {message}")

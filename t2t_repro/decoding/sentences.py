@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from t2t_repro.config.values import texts
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.kept import KEPT, TAG, WORDS, kept, masked
-from t2t_repro.decoding.markup import Align, elements, lift, translate_marked
+from t2t_repro.decoding.markup import Align, Translate, elements, take_out_markup, translate_marked
 from t2t_repro.decoding.repetition import SIGN, without_cycles
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentence_split import SYMBOLS, split
@@ -56,7 +55,7 @@ def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[st
 
     Markup that is taken out before the translation does not count.
     """
-    plain = (lift(text)[0] if engine.aligns else text for text in sentences)
+    plain = (take_out_markup(text)[0] if engine.aligns else text for text in sentences)
     encoded = engine.subwords.source.encode([f"{tag} {text}".strip() for text in plain])
     longest = engine.trained_length
     return {text for text, ids in zip(sentences, encoded, strict=True) if len(ids) > longest}
@@ -64,20 +63,22 @@ def find_long(engine: Engine, sentences: Sequence[str], tag: str = "") -> set[st
 
 def find_aligner(engine: Engine, tag: str = "") -> Align | None:
     """Returns a function that aligns sentences, with `tag` in front; None if the engine cannot."""
-    align_lines: Any = engine.align
+    align_lines = engine.align
+    if align_lines is None or not engine.aligns:
+        return None
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[dict[int, int]]:
         for links in align_lines([f"{tag} {text}".strip() for text in sources], targets):
             # "a-b" links source word a with target word b. The words of the tag do not count.
             yield {int(b): int(a) - len(tag.split()) for a, b in re.findall(r"(\d+)-(\d+)", links)}
 
-    return align if engine.aligns else None
+    return align
 
 
 def translate_sentences(
     lines: Sequence[str],
     language: str,
-    translate: Callable[[Sequence[str]], Iterable[Translation]],
+    translate: Translate,
     long: Callable[[Sequence[str]], Collection[str]] = lambda sentences: (),
     align: Align | None = None,
 ) -> list[Translation]:
@@ -135,7 +136,7 @@ def _split_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
     text, after = sentence
     if not any(map(str.isalpha, masked(text, " "))):
         yield "", text + after
-    elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):
+    elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):  # No marks.
         yield codes + text, after
     else:
         # The end of the leading marks, and the start of the trailing ones.
@@ -188,10 +189,11 @@ def _divide(text: str, translation: Translation) -> _Division:
 def _used_parts(
     parts: Iterable[SentencePart], translations: _Translations, divisions: Mapping[str, _Division]
 ) -> Iterator[SentencePart]:
-    """Replaces each part by its own parts, and these by theirs, if their translations are used."""
+    """Replaces each part by its own parts, and these by theirs, if these are used (`_Division`)."""
     for text, after in parts:
         division, limit = divisions.get(text, ([], 0))
         smaller = [*_used_parts(division, translations, divisions)]
+        # A part without parts stays: no letters are within its limit 0.
         if sum(length_in_letters(translations[part].text) for part, _ in smaller) <= limit:
             smaller = [(text, "")]
         *others, (last, after_last) = smaller
@@ -199,7 +201,7 @@ def _used_parts(
 
 
 def _between_kept(text: str) -> Iterator[SentencePart]:
-    """Splits a sentence into the texts between its kept parts, which stay."""
+    """Splits a sentence into the texts between its kept parts, which are not translated."""
     codes = languages_in_front(text)
     done = len(codes)
     spans = [part.span() for part in KEPT.finditer(text, done)]

@@ -74,7 +74,7 @@ class BeamSearch:
     penalty: protocols.LengthPenalty = wu_penalty
 
     def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
-        """Decodes a batch of sentences (see `Search` and `BeamSteps`)."""
+        """Decodes a batch; takes the arguments of `Search.search` (see `BeamSteps`)."""
         from t2t_repro.decoding.beam_search import BeamSteps
 
         return BeamSteps(self, *inputs, **more).run()
@@ -100,7 +100,7 @@ class MarianSearch(BeamSearch):
     word_penalty: Annotated[float, Range(least=-100, most=100)] = 0.0
 
     def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
-        """Decodes a batch of sentences (see `Search` and `MarianSteps`)."""
+        """Decodes a batch; takes the arguments of `Search.search` (see `MarianSteps`)."""
         from t2t_repro.decoding.beam_search import MarianSteps
 
         return MarianSteps(self, *inputs, **more).run()
@@ -140,7 +140,7 @@ class Sampling:
         return self.samples
 
     def search(self, *inputs: Any, **more: Any) -> protocols.SearchResult:
-        """Draws translations of a batch (see `Search` and `SamplingSteps`)."""
+        """Decodes a batch; takes the arguments of `Search.search` (see `SamplingSteps`)."""
         from t2t_repro.decoding.sampling import SamplingSteps
 
         return SamplingSteps(self, *inputs, **more).run()

@@ -8,7 +8,7 @@ Marian's, a sentence may have the ids of its own words alone, so a batch changes
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.decoding.shortlist_file import AMONG, MULTIPLE, ShortlistFile
+from t2t_repro.decoding.shortlist_file import FILL_BELOW, MULTIPLE, ShortlistFile
 from t2t_repro.vocabulary import PAD_ID, UNK_ID
 
 
@@ -41,10 +41,10 @@ class LexicalShortlist:
         Returns:
             [batch, vocab] bool; PAD is not allowed.
         """
-        lists = tf.gather(self._lists, source).merge_dims(1, 2)
+        lists = tf.gather(self._lists, source).merge_dims(1, 2)  # [batch, (target ids)]
         no_ids = tf.zeros([tf.shape(source)[0], 1], tf.bool)
         allowed = _with_ids(self._always | no_ids, lists) & ~self._forbidden
-        unused = ~(allowed | self._forbidden)[:, :AMONG]
+        unused = ~(allowed | self._forbidden)[:, :FILL_BELOW]
         missing = -tf.math.count_nonzero(allowed, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
         added = unused & (tf.cumsum(tf.cast(unused, tf.int32), axis=1) <= missing)
         allowed |= tf.pad(added, [[0, 0], [0, tf.shape(allowed)[1] - tf.shape(added)[1]]])

@@ -14,9 +14,9 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import write_whole
 from t2t_repro.vocabulary import UNK_ID
 
-# As in Marian, the ids of a sentence are filled up to a multiple of `MULTIPLE`, with the lowest
-# unused ids below `AMONG`.
-MULTIPLE, AMONG = 8, 1024
+# As in Marian, the number of ids of a sentence is rounded up to a multiple of `MULTIPLE`, by adding
+# the lowest unused ids below `FILL_BELOW`.
+MULTIPLE, FILL_BELOW = 8, 1024
 
 
 class ShortlistFile(NamedTuple):
@@ -40,7 +40,7 @@ class ShortlistFile(NamedTuple):
     def of_sentence(self, source: Iterable[int], never: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Returns the target ids that one sentence may have, ascending, [n] int32.
 
-        They are those of `shortlist.narrowed`, without TensorFlow.
+        They are those that `shortlist.narrowed` finds for it alone, but without TensorFlow.
 
         Args:
             source: the ids of the sentence.
@@ -49,7 +49,7 @@ class ShortlistFile(NamedTuple):
         allowed = np.zeros_like(never)
         allowed[np.concatenate([self.always, *map(self.of, source)])] = True
         allowed &= ~never
-        unused = np.flatnonzero(~(allowed | never)[:AMONG])
+        unused = np.flatnonzero(~(allowed | never)[:FILL_BELOW])
         missing = -np.count_nonzero(allowed) % MULTIPLE
         allowed[unused[:missing]] = True
         # A search uses PAD, EOS and UNK by their numbers.

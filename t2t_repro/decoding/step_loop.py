@@ -101,7 +101,7 @@ class StepLoop(ABC):
         def run_segment(step: tf.Tensor, search: _Active, batch_state: Any) -> tuple:
             """Advances the active sentences, and copies their state into the batch's."""
             search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
-            step, search = self._segment(step, search)
+            step, search = self._run_steps(step, search)
             # [active, 1], as the scatter needs them.
             indices = search.batch_rows[:, None]
             batch_state = tf.nest.map_structure(
@@ -130,15 +130,15 @@ class StepLoop(ABC):
         ids, scores, finished = self.results(state)
         return SearchResult(ids[:, : self.n_best], scores[:, : self.n_best], finished, steps)
 
-    def _segment(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
-        """Runs `SEGMENT` steps, or fewer if all rows are done earlier; returns the step after."""
+    def _run_steps(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
+        """Runs `SEGMENT` steps, or fewer if all rows are done; returns the step after the last."""
         row = search.row
 
         def goes_on(step: tf.Tensor, state: Any, cache: Cache) -> tf.Tensor:
             done = self.is_done(state, step, row)
             return (step < first_step + SEGMENT) & ~tf.reduce_all(done)
 
-        def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple:
+        def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple[tf.Tensor, Any, Cache]:
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
             logits, free = tf.cast(logits, tf.float32), self.constraints.free
             if free:
@@ -160,7 +160,7 @@ class StepLoop(ABC):
         return step, search._replace(state=state, cache=cache)
 
     def _without_done(self, step: int | tf.Tensor, search: _Active) -> _Active:
-        """Removes the rows that are done from the batch."""
+        """Returns `search` with only the rows that are not done at this step."""
         active = tf.where(~self.is_done(search.state, step, search.row))[:, 0]
 
         def gather_active() -> _Active:

@@ -114,7 +114,7 @@ class Translator:
             self.settings.tokens_per_batch, self._workers, self.beam_size, self._bytes_of
         )
         self._decode = tf.function(self.search_batch, autograph=False)
-        self._compiled: set[Callable[..., SearchResult]] = set()
+        self._compiled: set[Callable[..., SearchResult]] = set()  # Graphs that were called.
         ids = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._log_probabilities = tf.function(self.token_log_probabilities, ids, autograph=False)
 
@@ -182,7 +182,7 @@ class Translator:
         if not 1 <= n_best <= self.beam_size:
             problem = f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}"
             raise UserError(f"{problem}: ask for fewer or bind beam_size (Sampling.samples).")
-        sources = self._encode("source", lines, first).without_blank()
+        sources = self._encode("source", lines, first).with_blanks_emptied()
         prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
         truncated = sources.truncated | cut_prefixes
         log_untrained(sources.ids, self.trained_length, first)
@@ -204,7 +204,7 @@ class Translator:
 
         batches, workers = self._planner.plan(list(map(len, sources.ids)))
         if min(len(batches), workers) > 1 and decode not in self._compiled:
-            # Threads that are the first to call a graph would each compile it.
+            # Else each thread that is among the first would compile it: one sentence does so here.
             [*translate_batch(batches[0][:1])]
         self._compiled.add(decode)
         blank = [[Translation("", 0.0)] for _ in sources.ids]
@@ -214,7 +214,7 @@ class Translator:
         return results
 
     def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
-        """Returns the graph of `search_batch`, one for batches of every shape."""
+        """Returns the graph of `search_batch` for an n_best; it takes batches of any shape."""
         ids = tf.TensorSpec([None, None], tf.int32)
         return self._decode.get_concrete_function(ids, n_best, *([ids] if has_prefix else []))
 
@@ -243,30 +243,33 @@ class Translator:
         source, target = pairs.sources, pairs.targets
         truncated = source.truncated | target.truncated
 
-        def score(batch: NDArray) -> Iterator[PairScore]:
-            ids = (padded([side.ids[index] for index in batch]) for side in (source, target))
+        def score_batch(batch: NDArray) -> Iterator[PairScore]:
+            """Yields the score of each pair of a batch, from their indices."""
+            ids = [padded([side.ids[index] for index in batch]) for side in (source, target)]
             for index, row in zip(batch, self._log_probabilities(*ids).numpy(), strict=True):
                 log_p = row[: len(target.ids[index])]
                 labels = self.subwords.target.labels(target.ids[index])
                 yield PairScore(float(log_p.sum()), labels, log_p.tolist(), index in truncated)
 
-        return pairs.compute(score, PairScore(0.0, [], [], False), report)
+        # Each text has at least EOS, so no pair gets the score for those without ids.
+        return pairs.compute(score_batch, PairScore(0.0, [], [], False), report)
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Computes log-probabilities [batch, target_length], given previous ids of the target.
+        """Computes log P [batch, target_length] of each target id, given those before; 0 for PAD.
 
         Args:
             source: [batch, source_length] int32 ids, with `codes`.
             target: [batch, target_length] int32 ids, without them.
         """
+        # The decoder begins with the code of the target language, which is given and not scored.
         if self.codes:
             target = tf.concat([source[:, : self.codes], target], axis=1)
         source = source[:, self.codes :]
         return self.model.token_log_probabilities(source, target)[:, self.codes :]
 
     @property
-    def tokens_at_once(self) -> int:
-        """The most padded subwords of a batch: `tokens_per_batch` without the factor beam size."""
+    def ids_per_batch(self) -> int:
+        """The most padded ids in a batch of sources or pairs, when no beam multiplies them."""
         return max(self.settings.tokens_per_batch // self.beam_size, 1)
 
     def align(self, sources: Texts, targets: Texts) -> list[str]:
@@ -286,7 +289,7 @@ class Translator:
             UserError: the translator has several models, or one that does not align words.
         """
         pairs = self._encode_pairs(sources, targets, None)
-        source, target = pairs.sources.without_blank(), pairs.targets.without_blank()
+        source, target = pairs.sources.with_blanks_emptied(), pairs.targets.with_blanks_emptied()
         return self.aligner.align(pairs._replace(sources=source, targets=target))
 
     @cached_property
@@ -304,7 +307,7 @@ class Translator:
         """Encodes sources and targets (see `_encode`)."""
         source = self._encode("source", sources, first)
         target = self._encode("target", targets, first)
-        return EncodedPairs(source, target, self.tokens_at_once, self._workers)
+        return EncodedPairs(source, target, self.ids_per_batch, self._workers)
 
     def _encode(
         self, side: Literal["source", "target"], lines: Texts, first: int | None
@@ -336,7 +339,7 @@ class Translator:
 
         Args:
             prefixes: N texts; None for empty ones.
-            sources: the ids of N sources.
+            sources: the ids of N sources; those of a blank one are [].
             first: see `_encode`.
 
         Returns:
@@ -348,7 +351,7 @@ class Translator:
         limits = self.max_target_lengths(tf.constant(lengths, tf.int32)).numpy()
         truncated = set()
         for index, (ids, length, limit) in enumerate(zip(encoded, lengths, limits, strict=True)):
-            del ids[-1]
+            del ids[-1]  # EOS.
             if length > 0 and limit < len(ids):
                 truncated.add(index)
             del ids[limit if length > 0 else 0 :]
@@ -360,6 +363,7 @@ class Translator:
         return int(self.max_target_lengths(tf.constant(length)))
 
     def _bytes_of(self, length: int) -> int:
+        """Returns the most bytes that decoding takes for a source of `length` ids."""
         return self._ensemble.bytes_of_row(self.beam_size, length, self.max_target_length(length))
 
     def max_target_lengths(self, lengths: tf.Tensor) -> tf.Tensor:
@@ -377,7 +381,7 @@ class Translator:
         prefix: tf.Tensor | None = None,
         seeds: tf.Tensor | None = None,
     ) -> SearchResult:
-        """Searches for translations, eagerly or in a graph.
+        """Searches for translations, eagerly or in a graph; their ids begin with the codes.
 
         Args:
             source: [batch, source_length] int32 ids, at least one in every row, then PAD.

@@ -62,6 +62,7 @@ def read_text(path: Path) -> tuple[str, str]:
     try:
         if lookup(encoding).name == "iso8859-1" and re.search(rb"[\x80-\x9f]", content):
             encoding = "cp1252"
+        # Edits must leave all other bytes of the file as they are.
         if (text := content.decode(encoding)).encode(encoding, "replace") == content:
             return text, encoding
         raise UnicodeError(f"{encoding} would write other bytes")
@@ -87,33 +88,29 @@ def without_key(text: str) -> str:
 
 
 def sound_text(source: str, translation: Translation, encoding: str) -> str:
-    """Returns a translation with the mark of its source's shortcut key; "" if it is broken.
+    """Returns the translation of `without_key(source)`, with the mark of the shortcut key.
 
-    It is broken if it is cut off or left untranslated, if its placeholders are not the source's, if
-    it has control characters, or if the encoding lacks its characters.
-
-    Args:
-        source: the text, with the mark.
-        translation: the translation of the text without the mark.
-        encoding: the file's encoding.
+    Returns "" if it is broken: cut off, left untranslated, with other placeholders than the source,
+    with characters that the file's encoding lacks, or if either has control characters.
     """
     text, kept_parts = translation.text, kept(source)
     # If the model loses a placeholder, `translate_sentences` returns the source. One or two words
     # may be a name, which stays.
-    words = sum(map(str.isalpha, masked(text, " ").split()))
-    is_source = kept_parts and text == without_key(source) and (words > 2 or _FORMS.search(source))
+    is_sentence = sum(map(str.isalpha, masked(text, " ").split())) > 2 or _FORMS.search(source)
+    is_untranslated = kept_parts and is_sentence and text == without_key(source)
     is_cut = translation.truncated or not translation.finished
-    is_other = kept(text) != kept_parts or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
+    is_changed = kept(text) != kept_parts or _ARGUMENT.findall(text) != _ARGUMENT.findall(source)
     is_unwritable = text.encode(encoding, "replace").decode(encoding) != text
-    is_broken = is_cut or is_other or is_unwritable or is_source or CONTROL.search(source + text)
-    return "" if is_broken else with_key(source, text)
+    is_broken = is_untranslated or is_cut or is_changed or is_unwritable
+    return "" if is_broken or CONTROL.search(source + text) else with_key(source, text)
 
 
 def with_key(source: str, text: str) -> str:
     """Returns a translation, `text`, with the mark of its source's shortcut key, if there is one.
 
-    The mark goes before the same letter at the start of a word, or else before the first letter.
-    Returns "" if the text has no letter, or the mark would not be read as one there.
+    The mark goes before the same letter at the start of a word, or else before the first letter:
+    "E&xit" makes "&Beenden" of "Beenden". Returns "" if the text has no letter, or the mark would
+    not be read as one there.
     """
     if (mark := _mark_index(source)) is None:
         return text

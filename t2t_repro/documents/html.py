@@ -40,8 +40,9 @@ _ENDS = re.compile(r"""(?x)li>li|d[dt]>d[dt]|r[pt]>r[pt]|opt\w+>opt\w+|t[dh]>t[d
 def split_html(html: str) -> Iterator[Piece]:
     """Yields the pieces of HTML; joined, they are the same HTML.
 
-    A piece of text may have inline tags in it. In its text to translate, these are names with
-    numbers, `<b=0>` and `</b=1>`, for `html_of`; entities are characters, and line breaks blanks.
+    A piece may have inline tags in it. In its text to translate, they are numbered for `html_of`,
+    entities are characters, and line breaks blanks: `A <b class="x">big</b> dog` has the text
+    `A <b=0>big</b=1> dog`.
 
     Only the bounds of markup matter, so a regular expression is enough: broken HTML loses nothing,
     and the time is linear. Python's html.parser takes a minute for 50,000 characters such as
@@ -58,12 +59,12 @@ def split_html(html: str) -> Iterator[Piece]:
     starts = [*accumulate((len(shown) for _, shown in pieces), initial=0)]
 
     def hide_divided(match: re.Match[str]) -> str:
-        # Whether no piece begins inside the match.
+        # An address or placeholder becomes NULs if a tag is inside it: a piece then begins there.
         is_whole = bisect_right(starts, match.start()) == bisect_left(starts, match.end())
         return match[0] if is_whole else "\0" * len(match[0])
 
-    def is_inline(placed: tuple[Piece, int]) -> bool:
-        (piece, shown), _ = placed
+    def is_inline(piece_and_start: tuple[Piece, int]) -> bool:
+        (piece, shown), _ = piece_and_start
         return shown in ("", piece)
 
     shown = "".join(shown for _, shown in pieces)
@@ -74,6 +75,7 @@ def split_html(html: str) -> Iterator[Piece]:
         run = [(piece, shown[start : start + len(text)]) for (piece, text), start in group]
         whole, texts = "".join(piece for piece, _ in run), [text for _, text in run if text.strip()]
         numbered = _numbered(whole) if len(texts) > 1 and "\0" not in "".join(texts) else ""
+        # Texts with tags between them are translated together, or else each by itself.
         for piece, text in [(whole, whole)] if numbered else run:
             words = text.strip("\0 \t\n\f\r")
             start = text.index(words)
@@ -84,17 +86,18 @@ def split_html(html: str) -> Iterator[Piece]:
 
 
 def _numbered(html: str) -> str:
-    """Returns text with inline tags as names with numbers; "" if the text has a "<" of its own."""
+    """Returns text with its inline tags numbered, `<b=0>`; "" if it has a "<" of its own."""
     numbers = count()
-    tagged = _MARKUP.sub(lambda tag: f"<{tag['end']}{tag['tag'].lower()}={next(numbers)}>", html)
-    text, tag_count = _text(tagged), next(numbers)
+    numbered = _MARKUP.sub(lambda tag: f"<{tag['end']}{tag['tag'].lower()}={next(numbers)}>", html)
+    # Numbers are counted from 0, so the next one is the number of tags.
+    text, tag_count = _text(numbered), next(numbers)
     return text if text.count("<") == tag_count else ""
 
 
 def _text_and_markup(html: str) -> Iterator[tuple[str, str]]:
-    """Yields each text and tag, and what a reader sees: the text, "" (inline), or a blank."""
-    # The open elements, from the outermost one that stays; and whether the text stays that is
-    # inside of none, one, two ... of them.
+    """Yields each text and tag, and what to translate of it: the text, "" (inline), or a blank."""
+    # `opened`: the open elements, from the outermost one that stays. `stays[n]`: whether text stays
+    # that is inside the first n of them, and no other.
     opened, stays, end = list[str](), [False], 0
     for match in _MARKUP.finditer(html):
         text = html[end : match.start()]
@@ -105,11 +108,10 @@ def _text_and_markup(html: str) -> Iterator[tuple[str, str]]:
         if not tag or match[0].endswith("/>") or EMPTY.fullmatch(tag):
             continue
         # Only the 50 innermost: for all, time would grow with the square of the depth.
-        if match["end"] and tag in (names := opened[:-51:-1]):
-            del opened[-1 - names.index(tag) :]
+        if match["end"] and tag in (innermost := opened[:-51:-1]):
+            del opened[-1 - innermost.index(tag) :]
         elif match["end"] and opened and tag != "p" and not _INLINE.fullmatch(tag):
-            # Perhaps it ends an element around the first one. This ends, too, if its end tag is
-            # optional.
+            # Perhaps it ends an element around opened[0]: this ends with it if its tag is optional.
             opened = [] if _ENDS.fullmatch(f"{opened[0]}>{opened[0]}") else opened
         elif not match["end"]:
             while opened and _ENDS.fullmatch(f"{tag}>{opened[-1]}"):
@@ -127,13 +129,14 @@ def html_of(text: str, piece: str = "") -> str:
     tags = [tag[0] for tag in _MARKUP.finditer(piece)]
     # XHTML does not define &nbsp;.
     html = escape(text, quote=False).replace("\xa0", "&nbsp;" if "&nbsp;" in piece else "\xa0")
+    # Templates are code: they stay as they are written.
     for raw in re.findall(_TEMPLATE, piece):
         html = html.replace(escape(unescape(raw), quote=False), raw)
     return re.sub(r"&lt;/?\w+=(\d+)&gt;", lambda tag: tags[int(tag[1])], html) if tags else html
 
 
 def _text(part: str) -> str:
-    """Returns the text of HTML without tags; "" without letters: a model would invent words."""
+    """Decodes entities, joins white space; "" without letters, where a model would invent words."""
     # unescape raises a ValueError for a number of over 4,300 digits; no character has over 7.
     text = unescape(re.sub("&#0*([0-9]{1,8})[0-9]*", r"&#\1", part))
     return re.sub(r"[ \t\n\f\r]+", " ", text) if any(map(str.isalpha, text)) else ""

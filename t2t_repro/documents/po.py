@@ -33,7 +33,7 @@ plural form; and the kind: "header", "obsolete", "empty", "fuzzy", or "" if it i
 
 
 def entries(path: Path, text: str) -> Iterator[Entry]:
-    """Yields the entries of a catalogue.
+    """Yields the entries of a catalogue with this text; its path is for errors.
 
     Raises:
         UserError: a line is not in PO's syntax.
@@ -43,23 +43,22 @@ def entries(path: Path, text: str) -> Iterator[Entry]:
             number = text.count("\n", 0, entry.start("wrong")) + 1
             problem = f"{path}, line {number}: {short(entry['wrong'])}"
             raise UserError(f'{problem}, expected msgid "..." msgstr "...".')
+        # One match has all consecutive obsolete entries.
         for _ in re.findall(r"(?m)^\s*#~\s*msgid\s", entry["obsolete"] or ""):
             yield entry, [], [], "obsolete"
         if entry["source"]:
             sources = [_unquoted(entry[name]) for name in ("source", "plural") if entry[name]]
             forms = [_unquoted(form) for form in re.findall(_FORM, entry["forms"])]
             is_header = not sources[0] and not entry["context"]
-            is_fuzzy = _FUZZY.search(entry["comments"])
-            kind = "empty" if not all(forms) else "fuzzy" if is_fuzzy else ""
+            fuzzy = "fuzzy" if _FUZZY.search(entry["comments"]) else ""
+            kind = fuzzy if all(forms) else "empty"
             yield entry, sources, forms, "header" if is_header else kind
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
     """Yields both sides of each translated text, or the kind of an entry that is skipped.
 
-    Args:
-        path: the catalogue.
-        languages: the languages of source and target; the header may name another target language.
+    `languages` are those of source and target; the header may name another target language.
 
     Raises:
         UserError: the file cannot be read, or a line is not in PO's syntax.
@@ -69,14 +68,16 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
     for _, sources, forms, kind in entries(path, text):
         if kind == "header" and (named := re.search(r"(?m)^Language: *([\w-]+)", forms[0])):
             language = named[1]
-            tag, *sides = (f"{code}-".lower().replace("_", "-") for code in (language, *languages))
+            # With "-" at the end: "de-at-" begins with "de-", but "del-" does not.
+            tag, *sides = [f"{code}-".lower().replace("_", "-") for code in (language, *languages)]
             # A file that translates into the source language has its texts in the target language.
             is_reversed = tag.startswith(sides[0]) and not tag.startswith(sides[1])
             source_language = languages[1 if is_reversed else 0]
         if kind:
             yield kind
             continue
-        # The first form is paired with the singular, the last or only one with the plural.
+        # The first form is paired with the singular, the last with the plural; an only one, which
+        # is listed twice, with the plural.
         for source, form in zip(sources[-len(forms) :], forms[:1] + forms[-1:], strict=False):
             yield [(source_language, CONTROL.sub("", source)), (language, CONTROL.sub("", form))]
 
@@ -89,9 +90,9 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     has other placeholders than the plural.
 
     Raises:
-        UserError: a line is not in PO's syntax, or the rule of plural forms not in C's.
+        UserError: a line is not in PO's syntax, or the header's rule of plural forms not in C's.
     """
-    # The number of forms, and the form of each number: by default, 1 has the first of two.
+    # The number of forms, and the form of each number below 1000: by default, 1 has the first of 2.
     form_count, form_of = 2, [1, 0]
     for entry, sources, forms, kind in entries(path, text):
         if kind == "header" and (plural := _PLURAL.search(forms[0])):
@@ -109,8 +110,8 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         if entry["plural"]:
             # In French, 0 has the form of 1, too. For msgfmt, a form of fewer than five numbers may
             # lack placeholders of the plural.
-            is_alike = form_count > 1 and kept(sources[0]) == kept(sources[1])
-            singular = form_of[1] if is_alike or form_of.count(form_of[1]) < 5 else None
+            fits_many = form_count > 1 and kept(sources[0]) == kept(sources[1])
+            singular = form_of[1] if fits_many or form_of.count(form_of[1]) < 5 else None
             chosen = [texts[0 if i == singular else 1] for i in range(form_count)]
             lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
         # Existing translations of forms stay.
@@ -126,6 +127,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 def _unquoted(strings: str) -> str:
     """Joins quoted strings, and decodes C's escapes; octal ones may be bytes of UTF-8."""
+    # unicode_escape takes bytes for Latin-1, so all become characters of one byte, and bytes again.
     inner = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings)).encode()
     content = inner.decode("unicode_escape", "replace").encode("latin-1", "replace")
     return content.decode(errors="replace")
@@ -133,5 +135,6 @@ def _unquoted(strings: str) -> str:
 
 def _quoted(text: str, newline: str) -> str:
     """Quotes each line of a text; several begin with an empty string, as Gettext writes them."""
+    # JSON's escapes are also C's.
     quoted = [json.dumps(line, ensure_ascii=False) for line in re.split(r"(?<=\n)(?!\Z)", text)]
     return newline.join(['""', *quoted] if len(quoted) > 1 else quoted)

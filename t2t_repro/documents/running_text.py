@@ -36,12 +36,13 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
         width = max(42, *map(len, speech[0].splitlines()))
         new = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), new)
         lines = textwrap.wrap(new, width, break_long_words=False, break_on_hyphens=False)
+        # Its lines end like the line before them.
         newline = "\r\n" if text.startswith("\r\n", speech.start() - 2) else "\n"
         yield [(*speech.span(), newline.join(lines).replace("\0", " "))] if new else []
 
 
 def fill_html(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
-    """Yields the edit of each piece of text (see `split_html`); none if it is not translated."""
+    """Yields the edit of each text of `split_html`, in a list: an empty one if untranslated."""
     end = 0
     for piece, words in split_html(text):
         end += len(piece)

@@ -56,12 +56,13 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
             raise UserError(f"{path} declares entities, expected none: write their texts.")
         file.seek(0)
         try:
+            # Expat does not know the names utf8 and utf_8, and would read single bytes.
             is_utf8 = re.match(rb"""(?i)[^>]*?encoding\s*=\s*["']utf_?8["']""", start)
             parser = XMLParser(encoding="utf-8" if is_utf8 else None)
             yield from iterparse(file, ("start", "end"), parser)
         except (LookupError, ValueError, ParseError) as error:
             file.seek(0)
-            # The position of a ParseError is line and column.
+            # The position of a ParseError is line and column; other errors have none.
             line = next(islice(file, getattr(error, "position", [1])[0] - 1, None), b"")
             control = re.search(rb"[\1-\x08\x0b\x0c\x0e-\x1f]", line)
             reason = f"control character 0x{control[0].hex()}; {error}" if control else error
@@ -75,17 +76,15 @@ def _name(element: Element) -> str:
 
 
 def _content(element: Element | None) -> str:
+    """Returns the text of an element and of all elements in it; "" without an element."""
     return "" if element is None else "".join(element.itertext())
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
-    """Yields the sides of each unit of TMX or XLIFF, or "fuzzy" if it is not certain.
+    """Yields the sides of each unit of TMX or XLIFF, or "fuzzy" if its translation is not certain.
 
+    A text may be empty. `languages` are those of source and target, if XLIFF does not name them.
     Elements are deleted once they are read, so memory does not grow.
-
-    Args:
-        path: the file.
-        languages: the languages of source and target, if XLIFF does not name them.
 
     Raises:
         UserError: see `elements`.
@@ -114,13 +113,14 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
             element.text = " " if kind.endswith("lb") else ""
             del element[:]
         elif name in ("trans-unit", "segment"):
+            # The unit itself is among its parts: it may have a state, too.
             parts = {_name(part): part for part in [element, *element]}
-            states = [element.get("approved", ""), *(x.get("state", "") for x in parts.values())]
+            states = [element.get("approved", ""), *(p.get("state", "") for p in parts.values())]
             source, target = _content(parts.get("source")), _content(parts.get("target"))
-            # A sentence of the target may be empty.
+            # One sentence of the target may be empty.
             marks = (mark for mark in parts.get("target", ()) if mark.get("mid"))
             is_unsure = any(map(_UNSURE.match, states)) or not all(map(_content, marks))
-            texts = [*zip(languages, (source, target), strict=False)]
+            texts = [(languages[0], source), (languages[1], target)]
             yield "fuzzy" if target.strip() and is_unsure else texts
         if name in _UNITS and parents:
             del parents[-1][:]
@@ -130,22 +130,24 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edits of each unit without a translation: they add a target to be reviewed.
 
     A target that is the source, and is marked as new, is not a translation. In the texts for
-    `translate`, inline elements that hold code, or must stay, are <1/>; the tags of others are
-    <g=2> and </g=3>.
+    `translate`, an inline element that holds code, or must stay, is one tag with a number, <1/>;
+    the tags of another are <g=2> and </g=3>.
 
     Raises:
         UserError: the file is not XLIFF; see `elements`.
     """
-    _, root = next(parsed := elements(path))
+    _, root = next(events := elements(path))
     if _name(root) != "xliff":
         raise UserError(f"{path} begins with <{_name(root)}>, expected <xliff>.")
     # The rest is read only to check that it is well-formed.
-    deque(parsed, 0)
+    deque(events, maxlen=0)
     for unit, parts in _units(text):
         kinds = "source", "seg-source", "target"
         source, segments, old = (_inside(text, *parts.get(kind, ())) for kind in kinds)
         name, target = f"{unit['prefix']}target", parts.get("target")
         attributes = target[0][0].strip("</>").removeprefix(name) if target else ""
+        # The value is in double or in single quotes, so one group is "". The states a, l and t are
+        # needs-adaptation, needs-l10n and needs-translation, not needs-review-translation.
         states = map("".join, _STATE.findall(unit[0] + attributes))
         is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
         old = "" if is_new and old in (source, segments) else old
@@ -156,6 +158,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
         if not inside:
             yield []
             continue
+        # XLIFF 2.0 has the state in the segment, 1.2 in the target.
         is_segment = unit["kind"] == "segment"
         state = "" if is_segment else ' state="needs-review-translation"'
         new = f"<{name}{_STATE.sub('', attributes).rstrip()}{state}>{inside}</{name}>"
@@ -163,6 +166,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
             edits = [(target[0].start(), target[1].end(), new)]
         else:
             _, source_end = parts.get("seg-source") or parts["source"]
+            # The white space before the source goes before the target, too.
             before = text[unit.end() : source_end.end()]
             indent = before.removesuffix(before.lstrip())
             edits = [(source_end.end(), source_end.end(), indent + new)]
@@ -194,13 +198,13 @@ def _units(text: str) -> Iterator[tuple[re.Match[str], dict[str, _Ends]]]:
 
 def _is_translatable(tag: re.Match[str], default: bool = True) -> bool:
     """Returns whether a start tag's attributes allow a translation; without any, the default."""
-    return bool(setting[1]) if (setting := _SETTING.search(tag[0])) else default
+    return default if (setting := _SETTING.search(tag[0])) is None else bool(setting[1])
 
 
 def _inside(text: str, *ends: re.Match[str]) -> str:
-    """Returns the XML between two tags, with CDATA as escaped text; "" without tags."""
+    """Returns the XML of `text` between two tags, with CDATA as escaped text; "" without tags."""
     inside = text[ends[0].end() : ends[1].start()] if ends else ""
-    return _TAG.sub(lambda tag: escape(tag["data"], False) if tag["data"] else tag[0], inside)
+    return _TAG.sub(lambda tag: escape(tag["data"], quote=False) if tag["data"] else tag[0], inside)
 
 
 def _text(inside: str) -> str:
@@ -215,6 +219,7 @@ def _filled_segments(source: str, target: str, translate: Translate) -> str | No
         the target's new inside; "" if a translation is broken or the target lacks the mark of a
         sentence, None if no sentence is empty.
     """
+    # An empty target gets the marks of the source; one with text but no marks lacks all of them.
     if not _SEGMENT.search(target):
         target = "" if _text(target) else _SEGMENT.sub(r"\g<start>/>", source)
     sources = {mark["id"]: mark["inside"] or "" for mark in _SEGMENT.finditer(source)}
@@ -225,7 +230,7 @@ def _filled_segments(source: str, target: str, translate: Translate) -> str | No
             new = _translated(sentence, translate)
             edits.append((*mark.span(), f"{mark['start']}>{new}</{mark['name']}>" if new else ""))
     # The sentences that are left have no mark in the target.
-    if any(map(_text, sources.values())) or not all(new for *_, new in edits):
+    if any(_text(sentence) for sentence in sources.values()) or not all(new for *_, new in edits):
         return ""
     return filled(target, edits) if edits else None
 
@@ -250,8 +255,9 @@ def _translated(source: str, translate: Translate) -> str:
     text += name if depth else unescape(rest)
     xml_of |= {name: rest} if depth else {}
     pieces = re.split("(<[^<>]*>)", translate(text))
-    inside = "".join(xml_of.get(piece) or escape(piece, False) for piece in pieces)
+    inside = "".join(xml_of.get(piece) or escape(piece, quote=False) for piece in pieces)
     with suppress(ExpatError):
+        # Is it well-formed? XML needs one element around it.
         ParserCreate().Parse(f"<x>{inside}</x>", True)
-        return inside if sorted(x for x in pieces if x in xml_of) == sorted(xml_of) else ""
+        return inside if sorted(tag for tag in pieces if tag in xml_of) == sorted(xml_of) else ""
     return ""

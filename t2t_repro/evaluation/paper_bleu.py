@@ -47,8 +47,8 @@ def paper_bleu(
     Raises:
         UserError: see `aligned`.
     """
-    tokenise = moses_words(language)
-    split = at_compounds if split_compounds else str
+    tokenise = moses_tokeniser(language)
+    split = split_at_hyphens if split_compounds else str  # str changes nothing.
     hypotheses, rows = aligned(translations, references)
     hypotheses = [split(tokenise(line)) for line in hypotheses]
     rows = [tuple(split(tokenise(line)) for line in row) for row in rows]
@@ -59,7 +59,7 @@ def paper_bleu(
     return sacrebleu_score(metric, PAPER_BLEU, hypotheses, rows, preprocessing)
 
 
-def at_compounds(line: str) -> str:
+def split_at_hyphens(line: str) -> str:
     """Splits hyphenated words: rich-text → rich ##AT##-##AT## text.
 
     Matches do not overlap, as in T2T's Perl: the second hyphen of a-b-c stays.
@@ -67,7 +67,7 @@ def at_compounds(line: str) -> str:
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
 
 
-def moses_words(language: str) -> Callable[[str], str]:
+def moses_tokeniser(language: str) -> Callable[[str], str]:
     """Returns a function that tokenises a line as Moses does, with plain punctuation.
 
     The tokens are separated by spaces.

@@ -42,7 +42,7 @@ class HeldOutLoss:
     def sums(
         self, first: int = 0, every: int = 1, within: range | None = None
     ) -> tuple[float, float]:
-        """Returns the nll of some batches, in nats, and the number of their target tokens.
+        """Returns the sum of nll over the target tokens of some batches, in nats, and their number.
 
         Args:
             first: index of the first batch.
@@ -72,5 +72,6 @@ class HeldOutLoss:
         return math.exp(nll) if nll < _MOST_NLL else math.inf
 
     def _batch_sums(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns `sums` of a batch, from its ids [batch, length] int32."""
         sums = self._model.loss_sums(source, target, _WITHOUT_SMOOTHING)
         return sums.nll, sums.tokens

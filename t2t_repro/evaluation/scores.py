@@ -90,7 +90,7 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
     }
 
     def with_settings(function: Callable[..., Score]) -> Any:
-        *arguments, _options = inspect.signature(function).parameters.values()
+        *arguments, _options = inspect.signature(function).parameters.values()  # **options last.
         settings = [
             setting.replace(
                 kind=setting.KEYWORD_ONLY, annotation=types.get(setting.name, setting.annotation)
@@ -209,13 +209,13 @@ def sacrebleu_score(
 
 
 def aligned(translations: Texts, references: References) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Returns the translations of a metric, and a tuple of the references of each.
+    """Returns the translations of a metric, and a tuple of the references of each; ("",) for none.
 
     Raises:
         UserError: the numbers of translations and references differ, or there are none.
     """
     hypotheses = texts("translations", translations)
-    # `texts` refuses a single text in the place of a list.
+    # A single text in the place of a list: `texts` raises a UserError.
     items = texts("references", references) if isinstance(references, str) else references
     lists = ([item] if isinstance(item, str) else item for item in items)
     rows = [tuple(texts(f"references[{n}]", row)) or ("",) for n, row in enumerate(lists)]

@@ -93,7 +93,7 @@ def compare(
     for score, result in zip(scores, results, strict=True):
         # sacreBLEU gives the smallest possible p-value to a system that equals the baseline.
         is_equal = result.p_value is not None and score.value == scores[0].value
-        figures = (result.mean, result.ci, 1.0 if is_equal else result.p_value)
+        figures = (result.mean, result.ci, 1.0 if is_equal else result.p_value)  # As in Estimate.
         # NumPy's numbers cannot be written as JSON.
         as_floats = (None if figure is None else float(figure) for figure in figures)
         estimates.append(Estimate(score._replace(signature=signature), *as_floats))
@@ -107,7 +107,7 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
         systems: systems with the same metrics.
         has_baseline: whether the first system is the baseline of the p-values.
     """
-    scores = [estimate.score for estimate in systems[-1].estimates]
+    scores = [estimate.score for estimate in systems[-1].estimates]  # All systems have the same.
     heads = [f"{score.name} {'↑' if score.higher_is_better else '↓'}" for score in scores]
     rows = [["system", *heads]]
     rows += [[system.name, *map(_cell, system.estimates)] for system in systems]
@@ -121,7 +121,7 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
     if has_baseline:
         by_chance = "probability of a difference from the baseline at least as large by chance"
         note += f" p: {by_chance}; * below {_SIGNIFICANCE_LEVEL}."
-    return [*lines, "", note, "", *_signatures(systems[-1], has_baseline)]
+    return [*lines, "", note, "", *_signatures(systems[-1], has_baseline)]  # Not the baseline's.
 
 
 def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:

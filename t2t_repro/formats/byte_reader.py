@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 
 class ByteReader:
-    """Reads numbers and names from bytes, one after the other; `rest` is not read yet.
+    """Reads numbers and names from bytes, one after the other; `rest` has those not read yet.
 
     Args:
         content: all bytes.
@@ -14,7 +14,7 @@ class ByteReader:
     def __init__(self, content: NDArray[np.uint8]) -> None:
         self.rest = content
 
-    def array(self, dtype: str, count: int) -> NDArray:
+    def read_array(self, dtype: str, count: int) -> NDArray:
         """Reads the next `count` numbers of a dtype such as "<u4", and returns them: [count].
 
         Raises:
@@ -26,17 +26,17 @@ class ByteReader:
             raise ValueError(f"it ends too early, by {size - len(data):,} bytes")
         return data.view(dtype)
 
-    def number(self, dtype: str) -> int:
+    def read_number(self, dtype: str) -> int:
         """Reads the next integer of a dtype."""
-        return int(self.array(dtype, 1).item())
+        return int(self.read_array(dtype, 1).item())
 
-    def name(self, length: int) -> str:
-        """Reads the next name: `length` bytes, of which only the last is NUL.
+    def read_name(self, length: int) -> str:
+        """Reads the next name: `length` bytes, the last of which, NUL, is not returned.
 
         Raises:
             ValueError: the last byte is not NUL, or an earlier one is.
         """
-        name = self.array("u1", length).tobytes()
+        name = self.read_array("u1", length).tobytes()
         if name.find(b"\0") != len(name) - 1:
             raise ValueError(f"it has the name {name!r}, expected NUL at its end only")
         return name[:-1].decode()

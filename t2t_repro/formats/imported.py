@@ -86,13 +86,13 @@ def read_file(path: Path, read: Callable[[Path], Value], expected: str = _WHOLE)
         return read(path)
     except (UserError, *BUGS):
         raise
-    except Exception as error:  # Of a dozen libraries, and of values of other types.
+    except Exception as error:  # `read` calls any of a dozen libraries, which raise anything.
         reason = reason_of(error)
         raise UserError(f"{path} cannot be used ({reason}); expected {expected}.") from error
 
 
 def read_sentencepiece(path: Path) -> bytes:
-    """Returns the content of a SentencePiece model, which is checked.
+    """Reads a SentencePiece model, checks that it loads, and returns its bytes.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -114,11 +114,11 @@ def refuse_pointer(path: Path) -> None:
 
 @contextmanager
 def model_files(path: Path, *commands: str) -> Iterator[Path]:
-    """Yields the path of a model's directory or file, unpacked if it is compressed.
+    """Yields the path of a model's directory or file; a compressed one is unpacked for the context.
 
     Args:
         path: an archive, a directory or a file, as a user gives it.
-        commands: names in `_KINDS`; one of them must read the model. All if none are given.
+        commands: names such as "import_marian", one of which must read the model; by default any.
 
     Raises:
         UserError: the archive cannot be used, there are several models, or none for the commands.
@@ -130,14 +130,14 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
                 read_file(model, lambda archive: _unpack(archive, unpacked))
                 model = _only_model(Path(unpacked))
             folder = model if model.is_dir() else model.parent
-            # Weights or vocabularies that are compressed one by one.
+            # Weights or vocabularies that are compressed one by one; in a file, `glob` finds none.
             if model.suffix == ".gz" or any(model.glob("*.gz")):
                 for file in filter(Path.is_file, files_in(folder)):
                     if file.suffix == ".gz":
                         read_file(file, lambda file: _gunzip(file, Path(copies, file.stem)))
                     else:
                         shutil.copyfile(file, Path(copies, file.name))
-                model = Path(copies, "" if model.is_dir() else model.stem)
+                model = Path(copies) if model.is_dir() else Path(copies, model.stem)
             # A file beside a config.json stands for the directory.
             elif model.suffix in (".bin", ".h5", ".json", ".safetensors"):
                 model = folder if (folder / "config.json").exists() else model
@@ -150,13 +150,9 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
 
 
 def _check_kind(path: Path, commands: Collection[str]) -> None:
-    """Checks by the names of its files that one of `commands` reads a model.
-
-    Raises:
-        UserError: another command reads it, or none, or there are no files.
-    """
-    files = files_in(path) if path.is_dir() else [*filter(Path.exists, [path])]
-    names = [file.name for file in files]
+    """Checks by the names of its files that one of `commands` reads a model."""
+    files = files_in(path) if path.is_dir() else [path]
+    names = [file.name for file in files] if path.exists() else []
 
     def has_all(patterns: str) -> bool:
         return all(fnmatch.filter(names, pattern) for pattern in patterns.split(" with "))
@@ -164,13 +160,13 @@ def _check_kind(path: Path, commands: Collection[str]) -> None:
     reader = next((command for command, patterns in _KINDS if has_all(patterns)), "")
     if reader not in commands:
         problem = f"{path} has {', '.join(names[:9])}" if names else f"{path} is missing or empty"
-        other = f", which python -m t2t_repro.{reader} reads" if reader else ""
+        hint = f", which python -m t2t_repro.{reader} reads" if reader else ""
         expected = " or ".join(patterns for command, patterns in _KINDS if command in commands)
-        raise UserError(f"{problem}{other}; expected {expected}, unpacked.")
+        raise UserError(f"{problem}{hint}; expected {expected}, unpacked.")
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Returns the paths in a folder by name, but for files that are no part of a model."""
+    """Returns the paths directly in a folder, sorted, without those that are no part of a model."""
     return sorted(path for path in folder.iterdir() if not NOT_A_MODEL.search(path.name))
 
 
@@ -179,25 +175,25 @@ def _is_archive(path: Path) -> bool:
 
 
 def _unpack(path: Path, folder: str) -> None:
-    """Unpacks the files of a model from an archive."""
+    """Unpacks a model's files from a zip or tar archive; a ValueError if they are too large."""
     is_zip = path.suffix.lower() in _ZIPS
     open_archive: Any = zipfile.ZipFile if is_zip else tarfile.open
     # Both libraries keep members in the folder; tarfile does so with this filter.
     options = {} if is_zip else {"filter": "data"}
-    name, size = ("filename", "file_size") if is_zip else ("name", "size")
+    name_field, size_field = ("filename", "file_size") if is_zip else ("name", "size")
     total = 0
     with open_archive(path) as archive:
         for member in archive.infolist() if is_zip else archive:
             # Windows may separate folders by backslashes.
-            setattr(member, name, getattr(member, name).replace("\\", "/"))
-            if not NOT_A_MODEL.search(getattr(member, name)):
-                total += getattr(member, size)
+            setattr(member, name_field, getattr(member, name_field).replace("\\", "/"))
+            if not NOT_A_MODEL.search(getattr(member, name_field)):
+                total += getattr(member, size_field)
                 check_expanded(path, total)
                 archive.extract(member, folder, **options)
 
 
 def _gunzip(file: Path, copy: Path) -> None:
-    """Decompresses a .gz file."""
+    """Decompresses a .gz file to `copy`; a ValueError if it is too large."""
     with gzip.open(file) as packed:
         # One byte more than allowed shows that there are too many.
         content = packed.read(_most_expanded(file) + 1)
@@ -206,14 +202,14 @@ def _gunzip(file: Path, copy: Path) -> None:
 
 
 def _only_model(path: Path) -> Path:
-    """Returns the only directory or archive with a model at or below a path, or else the path.
+    """Finds a model at or below a path: the only folder with its files, or else the only archive.
 
-    Raises:
-        UserError: there are several below it.
+    If the path itself is that folder, is a file, or has no model below, it is returned.
     """
-    below = [x for x in path.rglob("*") if not NOT_A_MODEL.search(str(x.relative_to(path)))]
+    # Relative, as the path itself may lead through a hidden folder.
+    below = [p for p in path.rglob("*") if not NOT_A_MODEL.search(str(p.relative_to(path)))]
     endings = "/config.json", ".npz", "decoder.yml", ".bin", ".bin.gz"
-    models = {x.parent for x in below if str(x).endswith(endings)} or {*filter(_is_archive, below)}
+    models = {p.parent for p in below if str(p).endswith(endings)} or {*filter(_is_archive, below)}
     if len(models) > 1 and path not in models:
         names = ", ".join(map(str, sorted(models)))
         raise UserError(f"{path} has {names}: give one of these, unpacked, as --model.")
@@ -226,7 +222,7 @@ def _most_expanded(path: Path) -> int:
 
 
 def check_expanded(path: Path, size: int) -> None:
-    """Checks that a file does not expand further than weights can, to fill memory or disk.
+    """Checks that a file does not expand to more than weights can, and so fill memory or disk.
 
     Raises:
         ValueError: the file would expand to more bytes than allowed.
@@ -236,7 +232,7 @@ def check_expanded(path: Path, size: int) -> None:
 
 
 def table_of(name: str) -> dict[str, Any]:
-    """Returns the content of a YAML file beside this module, such as another toolkit's settings."""
+    """Reads a YAML file at a path below this module's folder: "hugging_face/settings.yml"."""
     return dict(yaml.safe_load((resources.files(__package__) / name).read_text("utf-8")))
 
 
@@ -257,7 +253,7 @@ class SettingsFile:
     """
 
     def __init__(
-        self, path: Path, read: Callable[[Path], dict] = read_json, expected: str = _WHOLE
+        self, path: Path, read: Callable[[Path], dict[str, Any]] = read_json, expected: str = _WHOLE
     ) -> None:
         self.path = path
         self.values: dict[str, Any] = read_file(path, read, expected)
@@ -268,13 +264,15 @@ class SettingsFile:
         """Returns a field's value, or the default where it is missing or null.
 
         Raises:
-            UserError: the value has another type than the default, or is not finite.
+            UserError: the value has another type than the default, if that is not None; or it is
+                not finite.
         """
         self.known.add(name)
         value = self.values.get(name)
         if value is None:
             return default
         kind = (int, float) if isinstance(default, float) else type(default)
+        # As text: the value may be of any type.
         is_finite = str(value) not in ("nan", "inf", "-inf")
         if not is_finite or (default is not None and not isinstance(value, kind)):
             raise self.refused(name, "a number" if default is None else f"a value like {default!r}")
@@ -293,10 +291,10 @@ class SettingsFile:
         return size
 
     def one_of(self, name: str, ours: Mapping[Any, Value], default: Any) -> Value:
-        """Returns our counterpart of a field's value, or of the default where it is missing.
+        """Returns the item of `ours` for a field's value, or for the default where it is missing.
 
         Raises:
-            UserError: the value has no counterpart.
+            UserError: there is no such item.
         """
         value = self.value(name, default)
         if value not in ours:
@@ -304,7 +302,9 @@ class SettingsFile:
         return ours[value]
 
     def require(self, name: str, *expected: Any) -> None:
-        """Checks that a field is missing or has an expected value; without any, that it is empty.
+        """Checks that a field is missing, or has one of the expected values.
+
+        If none are given, false, 0 and empty ones are expected.
 
         Raises:
             UserError: the field has another value.
@@ -324,7 +324,7 @@ class SettingsFile:
             self.require(name, *expected)
 
     def refused(self, name: str, expected: str) -> UserError:
-        """Returns the error for a field's value that cannot be imported."""
+        """Returns, for the caller to raise, the error for a value that cannot be imported."""
         problem = f"{self.path} has {name} = {self.values.get(name)!r}, expected {expected}"
         return UserError(f"{problem}: a model with another value cannot be imported.")
 
@@ -339,10 +339,6 @@ class SettingsFile:
 class WeightsFile:
     """The weights of a file, by their names there.
 
-    Args:
-        path: path of the file.
-        read: reads its content.
-
     Attributes:
         arrays: the weights, in the types that they have in the file.
     """
@@ -351,7 +347,7 @@ class WeightsFile:
         self.path, self.arrays = path, read_file(path, read)
 
     def value(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Returns a weight of a shape in float32. In the file, a vector may be a matrix of one row.
+        """Returns a weight as float32 of a shape, which an axis of 1 may precede in the file.
 
         Raises:
             UserError: the weight is missing, has another shape, or is not of finite floats.
@@ -361,7 +357,7 @@ class WeightsFile:
             shown = "no such weight" if array is None else array.shape
             problem = f"{self.path} has {shown} for {name}, its settings say {shape}"
             raise UserError(f"{problem}: give the files of one model.")
-        # Integers would need scales. NumPy's kind of bfloat16 is V.
+        # Integers would need scales; NumPy's kind of bfloat16 is V. `value` is only set for floats.
         is_float = array.dtype.kind in "fV"
         if not is_float or not np.isfinite(value := array.astype(np.float32)).all():
             problem = f"{self.path} has {array.dtype} numbers in {name}, expected finite floats"
@@ -369,7 +365,7 @@ class WeightsFile:
         return value.reshape(shape)
 
     def check_size(self, sizes: Mapping[str, Any]) -> None:
-        """Checks that the file is large enough for a model of these sizes, before it is built.
+        """Checks, before a `Transformer` with these arguments is built, that the file can fill it.
 
         Raises:
             UserError: the model has more than twice as many weights as the file.
@@ -394,22 +390,20 @@ class WeightsFile:
 class WeightNames:
     """The names of a layer's weights in another toolkit.
 
-    They are in a table of weights.yml.
-
     Args:
-        toolkit: the name of the table.
+        toolkit: the name of its table in weights.yml, such as "marian".
     """
 
     def __init__(self, toolkit: str) -> None:
         self.table = table_of("weights.yml")[toolkit]
 
     def of(self, weight: LayerWeight, sublayer: str | None = None, **values: str) -> str:
-        """Returns the name of a weight.
+        """Returns the toolkit's name of a weight, such as Marian's "encoder_l1_self_Wq".
 
         Args:
             weight: the weight of our model.
             sublayer: the row of the table; that of the weight's sub-layer by default.
-            values: values of further placeholders in the names, such as {hook}.
+            values: values of further placeholders in the table's names, such as {hook}.
         """
         name = self.table[sublayer or weight.sublayer or "stack"][weight.part]
         prefix = self.table["prefix"] if weight.sublayer else ""
@@ -419,7 +413,7 @@ class WeightNames:
 
 
 def count_layers(names: Iterable[str], start: str) -> int:
-    """Counts the layers of weights whose names begin with `start`, a number and "/"."""
+    """Counts the layers in names such as "encoder/layer_0/ffn", for the start "encoder/layer_"."""
     matches = (re.match(rf"{start}\d+/", name) for name in names)
     return len({match[0] for match in matches if match})
 
@@ -431,11 +425,13 @@ def named_weights(
 
     Args:
         model: built.
-        tables: their names of weights with a row for each id, by our names.
+        tables: by our name of each weight with a row for each id, their name, such as
+            {"softmax/table": "lm_head.weight"}.
         their_name: returns their name of a layer's weight.
 
     Returns:
-        by name, each weight and the side whose ids its rows belong to: "source", "target" or "".
+        by name, each weight and the side whose ids its rows have: "source", "target" (a table of
+        both, too: they have the same ids), or "" for weights of layers.
     """
     weights = {their_name(weight): (weight.variable, "") for weight in layer_weights(model)}
     for variable in model.trainable_variables:
@@ -450,7 +446,7 @@ class ImportedSide:
 
     Attributes:
         file: its file in a model directory.
-        ids: the model's id of each of our ids, -1 where it has none: [ids].
+        ids: the model's id of each of our ids, below 0 where it has none: [ids].
     """
 
     file: MarianFile
@@ -469,7 +465,7 @@ class ImportedSide:
             rows: the number of the model's ids.
         """
         ids = [*special, *(number for number in range(rows) if number not in special)]
-        # No text has a piece with a blank.
+        # No text has a piece with a blank, so these are never looked up.
         pieces = [names.get(number, f"<row {number}>") for number in ids]
         return cls(replace(file, pieces=pieces), np.array(ids, np.int64))
 
@@ -478,9 +474,7 @@ class ImportedText(NamedTuple):
     """The text of a model.
 
     Attributes:
-        source: the text of the source.
-        target: the text of the target.
-        max_length: the most subwords of a sentence, EOS included, if there is such a limit.
+        max_length: the most subwords of a sentence, EOS included; None without such a limit.
     """
 
     source: ImportedSide
@@ -514,7 +508,7 @@ class ImportedModel(NamedTuple):
 
 
 def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
-    """Returns gin bindings of settings by gin's names; `origin` says where the values are from."""
+    """Returns lines of gin for {"BeamSearch.beam_size": 4}, below a comment that names `origin`."""
     bindings = "".join(f"{name} = {value}\n" for name, value in settings.items())
     return f"# Imported from {origin}:\n{bindings}"
 
@@ -549,6 +543,7 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
     # Raises the error now that decoding would raise later.
     read_settings(directory)
     checkpoint = f"{imported.weights}@{commit}" if commit else imported.weights
+    # No rows of embeddings were carried over, and none added.
     ancestor = Ancestor(name, checkpoint, weights_hash(named_values(model)), {}, {})
     if imported.shortlist:
         imported.shortlist.write(directory.shortlist_npz)

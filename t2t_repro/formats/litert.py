@@ -77,7 +77,7 @@ def write_litert_model(
         "vocab_size": translator.model.vocab_size,
         "target_languages": translator.tags.languages,
     }
-    model = _converted(SearchInOneFile(translator, weights == "int8", max_length, one_line))
+    model = _convert(SearchInOneFile(translator, weights == "int8", max_length, one_line))
     subwords = translator.subwords.contents()
     if len({*subwords.values()}) == 1:
         # Two equal models would be in memory twice.
@@ -90,7 +90,7 @@ def write_litert_model(
             shortlist.write(partial / SHORTLIST)
 
 
-def _converted(search: "SearchInOneFile") -> bytes:
+def _convert(search: "SearchInOneFile") -> bytes:
     """Converts a search to the bytes of model.tflite.
 
     Raises:
@@ -136,6 +136,7 @@ class SearchInOneFile:
             shapes["among"] = [None]
         self.inputs = [tf.TensorSpec(shape, tf.int32, name) for name, shape in shapes.items()]
         self.weights = tf.train.Checkpoint(all=[])
+        # One object where they are tied. `==` of weights would compare their values, so by `id`.
         embeddings = {model.source_embedding, model.embedding, model.softmax}
         tables = {id(embedding.table) for embedding in embeddings}
         others = (weight for weight in model.trainable_variables if id(weight) not in tables)
@@ -146,7 +147,7 @@ class SearchInOneFile:
             # PAD takes no part in the softmax.
             self._bias[PAD_ID] = -np.inf
         self._softmax = self._store(np.array(model.softmax.table))
-        self._rows = {embedding: self._rows_of(embedding) for embedding in embeddings}
+        self._rows = {embedding: self._store_rows(embedding) for embedding in embeddings}
 
     def _store(self, value: NDArray | tf.Tensor) -> tf.Variable:
         """Stores a value in the file; returns the variable that holds it.
@@ -159,7 +160,7 @@ class SearchInOneFile:
         self.weights.all.append(tf.Variable(value, trainable=False))
         return self.weights.all[-1]
 
-    def _rows_of(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
+    def _store_rows(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
         """Stores the rows of an embedding [vocab, d_model], unless they are the softmax's.
 
         Returns them, and for integers the scale of each: [vocab, 1] int32, the bits of float32.
@@ -180,7 +181,7 @@ class SearchInOneFile:
         """Returns rows of an embedding's matrix: [..., ids] → [..., ids, d_model]."""
         rows, scales = self._rows[embedding]
         vectors = tf.cast(tf.gather(rows, ids), tf.float32)
-        return vectors if scales is None else vectors * _floats(scales, ids)
+        return vectors if scales is None else vectors * _gather_floats(scales, ids)
 
     def translate(
         self, source_ids: tf.Tensor, n_best: tf.Tensor, among: tf.Tensor | None = None
@@ -215,11 +216,12 @@ class SearchInOneFile:
             rows, bias = self._softmax, self._bias
             if among is not None:
                 rows = self._looked_up(model.softmax, among)
-                bias = _floats(self._bias.view(np.int32), among)
+                bias = _gather_floats(self._bias.view(np.int32), among)
         # Among the ids of a shortlist, only PAD, EOS and UNK keep their numbers.
-        forbidden = [x for x in translator.forbidden if among is None or x <= UNK_ID]
+        forbidden = [token for token in translator.forbidden if among is None or token <= UNK_ID]
         constraints = DecodingConstraints(length, forbidden=tuple(forbidden))
         search = translator.settings.search
+        # Without model and cache: the loop below takes the place of `StepLoop.run`.
         steps = _STEPS[type(search)](search, None, None, limit, positions, n_best, constraints)
 
         def goes_on(step: tf.Tensor, state: Any, past: list, ancestors: tf.Tensor) -> tf.Tensor:
@@ -236,6 +238,7 @@ class SearchInOneFile:
                 vectors = model.decoder(x, memory, source_mask=mask, past=pasts)
             logits = tf.matmul(vectors, rows, transpose_b=True) + bias
             if translator.codes:
+                # A translation begins with the code that was in front of its source.
                 only_code = tf.one_hot(code, logits.shape[-1], 0.0, float("-inf"))
                 logits = tf.where(step < translator.codes, only_code, logits)
             done = steps.is_done(state, step, row)
@@ -269,8 +272,8 @@ class SearchInOneFile:
         return [_NewPast(*pair, step, mask) for pair in zip(kept, projections, strict=True)]
 
 
-def _floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Gathers float32 from a table of their bits: LiteRT would round one of floats to 8 bits."""
+def _gather_floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
+    """Gathers float32 from a table of their bits: LiteRT rounds tables of floats to 8 bits."""
     return tf.bitcast(tf.gather(bits, ids), tf.float32)
 
 

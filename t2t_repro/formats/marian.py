@@ -18,7 +18,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -84,14 +83,15 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
     model_paths, vocabulary_paths, decoder = _find_files(path, vocabularies)
     for model_path in model_paths:
         file, arguments = _read_model(model_path)
-        sizes = arguments["source_vocab_size"] or arguments["vocab_size"], arguments["vocab_size"]
+        target_size = arguments["vocab_size"]
+        source_size = arguments["source_vocab_size"] or target_size
         # Marian has no row for PAD.
-        rows = (size - 1 for size in sizes)
-        source, target = map(_read_side, ("source", "target"), vocabulary_paths, rows)
+        source = _read_side("source", vocabulary_paths[0], source_size - 1)
+        target = _read_side("target", vocabulary_paths[1], target_size - 1)
         transformer = _build(file, arguments, {"source": source.ids, "target": target.ids})
         # Students, which are recurrent, search greedily; 12 is Marian's default.
         beam_size = 1 if transformer.config.is_recurrent else 12
-        shortlist = _shortlist(decoder, model_path, source.ids, target.ids)
+        shortlist = _find_shortlist(decoder, model_path, source.ids, target.ids)
         # The fewer sentences at once, the smaller the union of their shortlists.
         more: dict[str, object] = {"Translator.tokens_per_batch": 1024} if shortlist else {}
         if len(model_paths) > 1:
@@ -117,27 +117,27 @@ def _find_files(
     models = [path] if path.suffix in (".npz", ".bin") else []
     decoder = _read_decoder(path, folder, is_model=bool(models))
     models = models or _paths_beside(folder, decoder.value("models", []))
-    models = models or _single(folder, "model.bin", "model*.bin", "model.npz", "*.npz")
+    models = models or _find_single(folder, "model.bin", "model*.bin", "model.npz", "*.npz")
     named = _paths_beside(folder, decoder.value("vocabs", []))
     # Archives of 2021 have source.spm and target.spm, and name other vocabularies.
     if named and not any(map(Path.exists, named)):
         named = [*folder.glob("source.spm"), *folder.glob("target.spm")]
-    find = partial(_single, folder, model=models[0])
-    sides = (find(f"{side}vocab*.spm", is_needed=False) for side in ("src", "trg"))
-    # The order matters: a later one is looked for only if the earlier ones are missing.
-    paths = [*vocabularies] or named or [*chain(*sides)] or find("vocab.spm", "*vocab*")
+    find = partial(_find_single, folder, model=models[0], is_needed=False)
+    # Each is looked for only if the earlier ones are missing: several of a kind are an error.
+    paths = [*vocabularies] or named or [*find("srcvocab*.spm"), *find("trgvocab*.spm")]
+    paths = paths or find("vocab.spm", "*vocab*", is_needed=True)
     return models, (paths[0], paths[-1]), decoder
 
 
 def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
-    """Reads decoder.yml, or a student's config.yml; without a file, there are no settings.
+    """Reads decoder.yml, or a student's config.yml; if there is neither, there are no settings.
 
-    The path is a directory, a file of weights (`is_model`), or the file itself.
+    `path` is a directory, a file of weights (`is_model`), or the file itself.
     """
     names = [f"{path.name}.decoder.yml", "decoder.yml"]
     names += ["*decoder.yml", "config*.yml"] if path.is_dir() else []
     is_decoder = not is_model and not path.is_dir()
-    files = [path] if is_decoder else _single(folder, *names, is_needed=False)
+    files = [path] if is_decoder else _find_single(folder, *names, is_needed=False)
     if not files and path.suffix == ".bin":
         # The config.yml of a student names its model.
         name = path.name.encode()
@@ -148,13 +148,13 @@ def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
     return SettingsFile(files[0], lambda file: _parse_yaml(read_at_most(file, _MOST_YAML)))
 
 
-def _single(
+def _find_single(
     folder: Path, *patterns: str, is_needed: bool = True, model: Path | None = None
 ) -> list[Path]:
-    """Returns the only file that matches the first pattern with a match, in a list.
+    """Finds the only file that matches a pattern, and returns it in a list.
 
-    Of several, it is the one with the language pair of `model` in its name. The list is empty if
-    there is no file and none is needed.
+    Only the first pattern with a match counts. Of several matches it is the one with the language
+    pair of `model` in its name. The list is empty if there is no file and none is needed.
 
     Raises:
         UserError: there are several files, or none where one is needed.
@@ -162,7 +162,7 @@ def _single(
     existing = imported.files_in(folder)
     matches = ([file for file in existing if file.match(pattern)] for pattern in patterns)
     files = next(filter(None, matches), [])
-    # Firefox's model.enpt.intgemm.bin, vocab.enpt.spm and lex.50.50.enpt.s2t.bin belong together.
+    # Such as ".enpt": Firefox's model.enpt.intgemm.bin and lex.50.50.enpt.s2t.bin belong together.
     pair = model.suffixes[:1] if model else []
     files = [file for file in files if {*pair} & {*file.suffixes}] or files
     if len(files) > 1 or (is_needed and not files):
@@ -173,7 +173,7 @@ def _single(
 
 
 def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
-    """Returns the paths of named files; one that is missing there lies in `folder`."""
+    """Returns where files that settings name are: at their paths, or else directly in `folder`."""
     paths = [folder / str(name) for name in names]
     # A PureWindowsPath is split at both kinds of slashes.
     return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
@@ -184,7 +184,7 @@ def _decoding(
 ) -> str:
     """Returns gin bindings that search as decoder.yml says, or else as Marian does by default.
 
-    `pieces` is the target's vocabulary, `beam_size` a default, `more` are further bindings.
+    `pieces` is the target's vocabulary, `beam_size` the default, `more` are further bindings.
     """
     if any(weight != 1 for weight in decoder.value("weights", [])):
         raise decoder.refused("weights", "1 for every model")
@@ -207,7 +207,7 @@ def _decoding(
     return imported.decoding_bindings(origin, settings)
 
 
-def _shortlist(
+def _find_shortlist(
     decoder: SettingsFile, model: Path, source: Ids, target: Ids
 ) -> ShortlistFile | None:
     """Reads the shortlist that decoder.yml names or that lies beside it, if any; its ids are ours.
@@ -216,16 +216,16 @@ def _shortlist(
     """
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", []))
-    files = files or _single(folder, "lex*.bin", is_needed=False, model=model)
+    files = files or _find_single(folder, "lex*.bin", is_needed=False, model=model)
     if not files:
         return None
     path = files[0]
     expected = "a binary shortlist of Marian: copy it again, or take it out of folder and config"
     theirs = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()), expected)
-    rows, most = len(theirs.splits) - 1, theirs.ids.max(initial=0)
-    if rows != source.max() + 1 or most > target.max():
-        problem = f"{path} has {rows} lists of ids up to {most}, expected {source.max() + 1} lists"
-        raise UserError(f"{problem} up to {target.max()}: give the model's own shortlist.")
+    count, largest = len(theirs.splits) - 1, theirs.ids.max(initial=0)
+    if count != source.max() + 1 or largest > target.max():
+        problem = f"{path} has {count} lists of ids up to {largest}, expected {source.max() + 1}"
+        raise UserError(f"{problem} lists up to {target.max()}: give the model's own shortlist.")
     # [Marian's ids]: our id of each. The ids that Marian lacks sort first, as -1.
     ours = np.argsort(target)[-target.max() - 1 :]
     lists = (theirs.of(number) if number >= 0 else theirs.ids[:0] for number in source)
@@ -249,7 +249,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
     else:
         ids, eos, unk = imported.read_file(path, _read_ids)
         pieces = {number: piece for piece, number in ids.items()}
-        file = _splitter(path.with_name(f"{side}.spm"))
+        file = _read_splitter(path.with_name(f"{side}.spm"))
     size = max(pieces) + 1
     # Marian cuts off the rarest pieces of a vocabulary that is sorted by frequency.
     is_cut = rows < size and (eos, unk) == (0, 1)
@@ -260,12 +260,12 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
             problem = f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has"
             raise UserError(f"{problem}: give the model's own vocabulary.")
         logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
-    # PAD, which Marian does not have.
+    # PAD, which Marian does not have; "<pad>" may be a word of the text.
     pieces[-1] = "<pad>" if "<pad>" not in pieces.values() else "<pad -1>"
     return ImportedSide.in_our_order(file, pieces, [-1, eos, unk], rows)
 
 
-def _splitter(path: Path) -> MarianFile:
+def _read_splitter(path: Path) -> MarianFile:
     """Reads the SentencePiece model beside a map or lines; without one, text is words."""
     if path.exists():
         return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
@@ -302,7 +302,7 @@ def _ids_of_map(content: Any) -> dict[str, int]:
     ids = {str(piece).translate(stand_ins): int(number) for piece, number in dict(content).items()}
     pieces = {number: piece for piece, number in ids.items()}
     for number, piece, nematus_piece in ((0, _EOS, "eos"), (1, _UNK, "UNK")):
-        # The id has no piece, or that of Nematus.
+        # An id without a piece, or with Nematus's, is that of Marian's "</s>" or "<unk>".
         if pieces.get(number, nematus_piece) == nematus_piece:
             ids[piece] = number
     return ids
@@ -319,7 +319,7 @@ def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
     if options.value("output-omit-bias"):
         arrays[_LOGITS_BIAS] = np.zeros((1, arguments["vocab_size"] - 1))
     options.warn({*SETTINGS["without_effect"], *SETTINGS["student"]})
-    # Tied tables, and those of earlier versions, have other names.
+    # Tied tables, and those of earlier versions (transposed), have other names.
     if arguments["source_vocab_size"] is None and "Wemb" in arrays:
         arrays["decoder_Wemb"] = arrays.pop("Wemb")
     if "decoder_ff_logit_out_W" in arrays:
@@ -334,23 +334,23 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
     """
     model = Transformer(**arguments)
     model.build()
-    weights = imported.named_weights(model, TABLES, lambda x: marian_name(x, model.config))
+    weights = imported.named_weights(model, TABLES, partial(marian_name, config=model.config))
     file.check_names(weights)
     for name, (variable, side) in weights.items():
         rows, *columns = variable.shape
         value = file.value(name, (rows - 1 if side else rows, *columns))
         if side:
             pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
-            # -1 is the last row.
+            # For our PAD, -1 is the last row.
             value = np.concatenate([value, pad])[ids[side]]
         variable.assign(value)
     return model
 
 
 def marian_name(weight: LayerWeight, config: LayerConfig) -> str:
-    """Returns Marian's name of a layer's weight.
+    """Returns Marian's name of a layer's weight, such as "encoder_l1_self_Wq".
 
-    Weights of pre-norm models and of the SSRU have other names.
+    Norms of pre-norm models, and the SSRU, have other names.
     """
     sublayer = weight.stack, weight.sublayer
     is_ssru = config.is_recurrent and sublayer == ("decoder", "self_attention")
@@ -370,7 +370,7 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
     tied = "all" if options.value("tied-embeddings-all") else ties
     unit: Any = options.one_of("transformer-decoder-autoreg", AUTOREGRESSION, "self-attention")
     rows = options.value("dim-vocabs", [])
-    if [*map(type, rows)] != [int, int]:
+    if [type(size) for size in rows] != [int, int]:
         raise options.refused("dim-vocabs", "two sizes")
     source_rows, target_rows = rows
     return {
@@ -413,7 +413,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
     """Reads all weights of a .bin or .npz file by name, and the options as `OPTIONS`."""
     if path.suffix == ".bin":
         arrays = read_binary(path.read_bytes())
-        # Without the factors of activations: these are not rounded here.
+        # Activations are not rounded here, so their factors are left out.
         names = [name for name in arrays if not name.endswith("_QuantMultA")]
         return {name: arrays[name] for name in [*names, OPTIONS]}
     with np.load(path, allow_pickle=False) as arrays:

@@ -43,24 +43,24 @@ def read_binary(data: bytes) -> dict[str, NDArray]:
         ValueError: the file is damaged, or has tensors for other processors.
     """
     reader = ByteReader(np.frombuffer(data, np.uint8))
-    version, count = reader.array("<u8", 2).tolist()
+    version, count = reader.read_array("<u8", 2).tolist()
     if version != 1:
         raise ValueError(f"version {version} of Marian's binary format, expected 1")
-    headers = [reader.array("<u8", 4).tolist() for _ in range(count)]
-    names = [reader.name(length) for length, *_ in headers]
-    shapes = [reader.array("<i4", rank).tolist() for _, _, rank, _ in headers]
+    headers = [reader.read_array("<u8", 4).tolist() for _ in range(count)]
+    names = [reader.read_name(length) for length, *_ in headers]
+    shapes = [reader.read_array("<i4", rank).tolist() for _, _, rank, _ in headers]
     # Skips the padding before the data.
-    reader.array("u1", reader.number("<u8"))
+    reader.read_array("u1", reader.read_number("<u8"))
     tensors = {}
     for name, shape, (_, type_code, _, size) in zip(names, shapes, headers, strict=True):
-        tensors[name] = _tensor(name, shape, type_code, reader.array("u1", size))
+        tensors[name] = _tensor(name, shape, type_code, reader.read_array("u1", size))
     if len(reader.rest):
         raise ValueError(f"it has {len(reader.rest)} bytes after the last tensor")
     return tensors
 
 
 def _tensor(name: str, shape: list[int], type_code: int, data: NDArray[np.uint8]) -> NDArray:
-    """Returns a tensor of a type in `_TYPES` from its bytes; integers are dequantized to float32.
+    """Returns a tensor from its bytes, which padding may follow; dequantizes integers to float32.
 
     Raises:
         ValueError: the type is unknown, a size is below 1, or the multiplier is not positive.
@@ -69,10 +69,10 @@ def _tensor(name: str, shape: list[int], type_code: int, data: NDArray[np.uint8]
         problem = f"{name} has type {type_code:#x} and shape {shape}"
         raise ValueError(f"{problem}, expected floats or intgemm's integers, and sizes from 1 on")
     reader = ByteReader(data)
-    values = reader.array(_TYPES[type_code], math.prod(shape))
+    values = reader.read_array(_TYPES[type_code], math.prod(shape))
     if type_code not in (_INT8, _INT16):
         return values.reshape(shape)
-    (multiplier,) = reader.array("<f4", 1)
+    (multiplier,) = reader.read_array("<f4", 1)
     # Within these limits its inverse is finite, too; NaN is refused.
     if not 1e-30 < multiplier < 1e30:
         raise ValueError(f"{name} has the multiplier {multiplier}, expected a positive number")
@@ -82,14 +82,9 @@ def _tensor(name: str, shape: list[int], type_code: int, data: NDArray[np.uint8]
 
 
 def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> None:
-    """Writes weights for intgemm, as marian-conv does.
+    """Writes weights for intgemm, as marian-conv does: matrices in 8 bits, all else in float32.
 
-    Matrices are in 8 bits, all else in float32.
-
-    Args:
-        path: path of the file.
-        tensors: float32 weights, by Marian's names.
-        options: the model's options, in YAML.
+    `tensors` are float32 weights by Marian's names, `options` the model's options in YAML.
     """
     records = []
     for name, values in sorted(tensors.items()):
@@ -118,7 +113,7 @@ def _quantized(name: str, weights: NDArray) -> bytes:
     """
     estimate = np.float32(_MAX_INT8) / (np.abs(weights).max() or np.float32(1))
     # The multiplier that they were read with is the estimate, or at most 3 float32 numbers from
-    # it: n more in its bits is the n-th next number. For other weights, the last 0 counts.
+    # it: n more in its bits is the n-th next number. If none fits, the last 0 takes the estimate.
     for steps in (0, 1, -1, 2, -2, 3, -3, 0):
         multiplier = (estimate.view(np.int32) + np.int32(steps)).view(np.float32)
         integers = np.clip(np.rint(weights * multiplier), -_MAX_INT8, _MAX_INT8).astype(np.int8)
@@ -138,11 +133,11 @@ def read_shortlist(data: bytes) -> ShortlistFile:
         ValueError: the file is damaged, or is not a shortlist.
     """
     reader = ByteReader(np.frombuffer(data, np.uint8))
-    magic, checksum = reader.array("<u8", 2).tolist()
+    magic, checksum = reader.read_array("<u8", 2).tolist()
     if magic != _SHORTLIST_MAGIC or _checksum(reader.rest) != checksum:
         raise ValueError("it is not a binary shortlist of Marian, or it is damaged")
-    first, _, offset_count, id_count = reader.array("<u8", 4).tolist()
-    offsets, ids = reader.array("<u8", offset_count), reader.array("<u4", id_count)
+    first, _, offset_count, id_count = reader.read_array("<u8", 4).tolist()
+    offsets, ids = reader.read_array("<u8", offset_count), reader.read_array("<u4", id_count)
     return ShortlistFile(offsets.astype(np.int64), ids.astype(np.int32), np.arange(first))
 
 

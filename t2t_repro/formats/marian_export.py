@@ -62,6 +62,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
         tensors = _tensors(model, source, target) | _multipliers(translator, lines)
         options = yaml.safe_dump(_options(model, source, target))
         write_binary(partial / "model.bin", tensors, options)
+        # There is one name if both sides share a model.
         for name, spm in zip(names, spms, strict=False):
             (partial / name).write_bytes(spm)
         if shortlist := translator.shortlist_file:
@@ -108,7 +109,7 @@ def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
     """Returns the weights by Marian's names, rows of ids in Marian's order."""
     layer, orders = model.config, {"source": source, "target": target}
     named = named_weights(model, TABLES, lambda weight: marian_name(weight, layer))
-    # It is added below, with that of PAD.
+    # Added below, with that of PAD, and where the model has none.
     named.pop(TABLES["logits_bias"], None)
     tensors = {}
     for name, (weight, side) in named.items():
@@ -133,6 +134,7 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
     """
     model, subwords = translator.model, translator.subwords
     kernels = (weight for weight in layer_weights(model) if weight.kind == "kernel")
+    # Without warnings of lines that are too long.
     translations = [best.text for best, *_ in translator.translate(lines, first=None)]
     inputs: dict[str, list[tf.Tensor]] = {}
     outputs = []
@@ -140,16 +142,16 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
         for kernel in kernels:
             recorded = recorded_by(_layer_of(model, kernel))
             inputs[marian_name(kernel, model.config)] = stack.enter_context(recorded)
-        for pair in zip(lines, translations, strict=True):
-            encoded = (side.encode([text]) for side, text in zip(subwords, pair, strict=True))
-            source, target = map(tf.constant, encoded)
+        for line, translation in zip(lines, translations, strict=True):
+            source = tf.constant(subwords.source.encode([line]))
+            target = tf.constant(subwords.target.encode([translation]))
             outputs.append(model.decode(target, model.encode(source), source))
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
     # Under a shortlist, the product with the table has no name.
     inputs |= {table: outputs, "none": outputs}
     factors = {}
     for name, tensors in inputs.items():
-        largest = [np.abs(x).max() for x in tensors]
+        largest = [np.abs(tensor).max() for tensor in tensors]
         factor = 127 / (np.mean(largest) + 1.1 * np.std(largest))
         factors[f"{name}_QuantMultA"] = np.array([[factor]], np.float32)
     return factors
@@ -158,8 +160,8 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
 def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
     """Returns the layer that a kernel belongs to."""
     sublayer = getattr(getattr(model, kernel.stack).layers[kernel.layer], kernel.sublayer)
-    parts = vars(sublayer).values()
-    return next(x for x in parts if isinstance(x, Dense) and x.kernel is kernel.variable)
+    denses = [part for part in vars(sublayer).values() if isinstance(part, Dense)]
+    return next(dense for dense in denses if dense.kernel is kernel.variable)
 
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:

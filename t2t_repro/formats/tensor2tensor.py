@@ -66,7 +66,7 @@ def transformer_from_t2t(
         UserError: a file is missing, the files do not belong together, or the model is one that
             `Transformer` cannot be.
     """
-    file = _read(checkpoint)
+    file = _read_variables(checkpoint)
     folder = file.path if file.path.is_dir() else file.path.parent
     settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
     table = _embedding_table(file)
@@ -101,11 +101,11 @@ def step_of_t2t(checkpoint: str | Path) -> int:
     Raises:
         UserError: the checkpoint is missing or damaged.
     """
-    return int(_read(checkpoint, _STEP).arrays.get(_STEP, 0))
+    return int(_read_variables(checkpoint, _STEP).arrays.get(_STEP, 0))
 
 
-def _read(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
-    """Reads the variables whose names begin with `start`: by default all but the optimizer's."""
+def _read_variables(checkpoint: str | Path, start: str = "transformer/") -> WeightsFile:
+    """Reads the variables whose names begin with `start`: by default all weights."""
 
     def read(path: Path) -> dict[str, NDArray]:
         # Only a folder has a state, which names its newest checkpoint.
@@ -137,19 +137,18 @@ def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> di
 
     Args:
         hparams: the number of heads and the rates of dropout.
-        shapes: the shape of each variable, from which all other sizes are.
+        shapes: by name, the shape of each variable; a kernel's is [inputs, outputs].
     """
     layer = f"{_BODY}/encoder/layer_0"
     d_model, d_ff = shapes[f"{layer}/ffn/conv1/kernel"]
     attention = f"{layer}/self_attention/multihead_attention"
-    keys, values = (shapes[f"{attention}/{part}/kernel"][1] for part in ("k", "v"))
     heads = hparams.size("num_heads")
     config = LayerConfig(
         d_model=d_model,
         d_ff=d_ff,
         num_heads=heads,
-        d_k=keys // heads,
-        d_v=values // heads,
+        d_k=shapes[f"{attention}/k/kernel"][1] // heads,
+        d_v=shapes[f"{attention}/v/kernel"][1] // heads,
         dropout=hparams.value("layer_prepostprocess_dropout", 0.0),
         attention_dropout=hparams.value("attention_dropout", 0.0),
         relu_dropout=hparams.value("relu_dropout", 0.0),

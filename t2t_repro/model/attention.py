@@ -109,13 +109,13 @@ class MultiHeadAttention(SameShape):
         self.dropout = dropout
         self.use_bias = use_bias
         self.initialization = initialization
-        self.query_projection = self._projection(num_heads * d_k, "query", initialization)
-        self.key_projection = self._projection(num_heads * d_k, "key", initialization)
-        self.value_projection = self._projection(num_heads * d_v, "value", initialization)
+        self.query_projection = self._new_projection(num_heads * d_k, "query", initialization)
+        self.key_projection = self._new_projection(num_heads * d_k, "key", initialization)
+        self.value_projection = self._new_projection(num_heads * d_v, "value", initialization)
         self.recorder: Callable[[tf.Tensor], None] | None = None
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
 
-    def _projection(self, width: int, name: str, initialization: Initialization) -> Dense:
+    def _new_projection(self, width: int, name: str, initialization: Initialization) -> Dense:
         """Makes one of the four projections."""
         return Dense(
             width,
@@ -132,7 +132,7 @@ class MultiHeadAttention(SameShape):
         self.query_projection.build(query_shape)
         self.key_projection.build(memory_shape)
         self.value_projection.build(memory_shape)
-        self.output_projection = self._projection(d_model, "output", "glorot")
+        self.output_projection = self._new_projection(d_model, "output", "glorot")
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
 
@@ -188,8 +188,8 @@ class MultiHeadAttention(SameShape):
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
                 may attend; None for all. Keras's implicit mask of the memory applies too.
             training: whether dropout is active.
-            past: the earlier positions in step-by-step decoding, with a mask of their own; `beam`
-                then takes the place of `query_length`.
+            past: the earlier positions in step-by-step decoding, to which the query is added; used
+                in the place of `memory` and `attention_mask`. `query_length` is then `beam`.
 
         Returns:
             [batch, query_length, d_model].

@@ -111,7 +111,8 @@ def write(
         entries: number of entries of the cache, positions·beam.
     """
     _, heads, beam, depth = new.shape
-    rows, new = (tf.reshape(x, [-1, beam * depth]) for x in (cache, new))
+    rows = tf.reshape(cache, [-1, beam * depth])
+    new = tf.reshape(new, [-1, beam * depth])
     return tf.reshape(_write_rows(rows, places, new), [-1, heads, entries, depth])
 
 

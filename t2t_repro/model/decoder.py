@@ -58,7 +58,7 @@ class DecoderLayer(StackedLayer):
                 None. It has no effect on the SSRU.
             source_mask: boolean, broadcastable to [batch, target_length, source_length].
             training: whether dropout is active.
-            past: the earlier positions, with a mask of their own; the newest is added to it.
+            past: the earlier positions, with a mask of their own; the newest is added in place.
 
         Returns:
             the shape of `x`.
@@ -105,12 +105,13 @@ class Decoder(LayerStack):
             source_mask: boolean, broadcastable to [batch, target_length, source_length]; None for
                 all.
             training: whether dropout is active.
-            past: the earlier positions of every layer; the newest is added to it.
+            past: the earlier positions of every layer; the newest is added in place.
 
         Returns:
             the shape of `x`, the input of the softmax projection.
         """
         attention_mask = with_implicit_mask(None, x)
+        # A past has its own mask; with a neighbourhood, layers hide later positions themselves.
         if past is None and self.neighbourhood is None:
             length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
             if attention_mask is not None:

@@ -52,7 +52,7 @@ class Dense(keras.layers.Dense):
 
     If more than the batch axis is unknown, Keras's own computes every axis at run time, some 25
     operations per product. Here vectors are rows of a matrix, and TensorFlow fuses bias and
-    activation into the product.
+    activation into the product. In training the bias has the gradient of `add_bias`.
     """
 
     recorder: Callable[[tf.Tensor], None] | None = None
@@ -76,7 +76,7 @@ class Dense(keras.layers.Dense):
 def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
     """Returns the lengths of all axes but the last, for `tf.reshape`.
 
-    If a single one is unknown, it is -1.
+    If a single one is unknown, it is -1; of several, each is a scalar tensor.
     """
     lengths = x.shape[:-1].as_list()
     if lengths.count(None) > 1:

@@ -54,10 +54,10 @@ class FeedForward(SameShape):
         self.dropout = dropout
         self.activation = activation
         self.initialization = initialization
-        self.inner = self._dense(d_ff, "inner", activation=named_activation(activation))
+        self.inner = self._new_dense(d_ff, "inner", activation=named_activation(activation))
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
 
-    def _dense(self, units: int, name: str, **kwargs: Any) -> Dense:
+    def _new_dense(self, units: int, name: str, **kwargs: Any) -> Dense:
         kernel = feed_forward_initializer(self.initialization)
         return Dense(units, kernel_initializer=kernel, name=name, dtype=self.dtype_policy, **kwargs)
 
@@ -65,7 +65,7 @@ class FeedForward(SameShape):
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
         self.inner.build(x_shape)
         # The constructor does not know d_model.
-        self.outer = self._dense(x_shape[-1], "outer")
+        self.outer = self._new_dense(x_shape[-1], "outer")
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
 

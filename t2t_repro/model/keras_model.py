@@ -25,6 +25,7 @@ Pair = tuple[Any, Any] | list[Any] | dict[str, Any]
 """Source and target, as a pair or as a dictionary with these names."""
 
 
+# The end of a message about an unknown activation or norm.
 YOUR_OWN = (
     "'package>name' of what a module registers with keras.saving.register_keras_serializable: "
     "import the module in the gin file."
@@ -32,7 +33,7 @@ YOUR_OWN = (
 
 
 def registered_part(name: str) -> Any:
-    """Returns what your module registered under a name; None if unknown, or this package's."""
+    """Returns what a user's module registered; None for unknown names and this package's own."""
     return None if name.startswith("t2t_repro>") else keras.saving.get_registered_object(name)
 
 
@@ -55,10 +56,9 @@ class SameShape(keras.layers.Layer):
         return tuple(x_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments.
+        """Returns the constructor's arguments, which a layer keeps as attributes of their names.
 
-        A layer keeps each argument as an attribute of its name. The argument `config` is a
-        `LayerConfig`.
+        Those of its bases up to `SameShape` are among them. `config` is a `LayerConfig`.
         """
         classes = [cls for cls in type(self).__mro__ if issubclass(cls, SameShape)]
         names = {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
@@ -85,7 +85,7 @@ class SourceTargetModel(keras.Model):
         Raises:
             UserError: the argument is not a pair of source and target.
         """
-        # Keras's own error would not name the pair.
+        # For model(source, target) Keras's own error would not say that a pair is expected.
         for inputs in args:
             source_and_target(inputs)
         return super().__call__(*args, **kwargs)
@@ -149,10 +149,10 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Computes the loss of labels, in nats.
+        """Computes the loss of every label, in nats: [batch, length], with Keras's mask of tokens.
 
-        Labels are [batch, length], PAD after the end; logits are [batch, length, vocab]. The losses
-        are [batch, length], with Keras's mask of the tokens.
+        `y_true` are labels [batch, length], PAD after the end; `y_pred` are logits [batch, length,
+        vocab].
 
         Raises:
             ValueError: the shapes do not fit each other.

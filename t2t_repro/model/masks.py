@@ -65,7 +65,7 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
 
     Args:
         mask: broadcastable to [batch, query_length, key_length], as is the result; or None.
-        keys: [batch, key_length, width], the vectors attended to.
+        keys: [batch, key_length, width], the vectors attended to; packed ones have no mask.
     """
     # Keras has no public function that reads it.
     implicit = getattr(keys, "_keras_mask", None)

@@ -131,7 +131,7 @@ class LayerConfig:
 
     @classmethod
     def of(cls, config: "LayerConfig | dict[str, Any]") -> "LayerConfig":
-        """Returns a LayerConfig from itself or from `to_dict`'s result."""
+        """Returns a LayerConfig as it is, or makes one from `to_dict`'s result."""
         if isinstance(config, LayerConfig):
             return config
         # Earlier versions had `recompute`, which changed no result.

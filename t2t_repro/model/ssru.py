@@ -50,10 +50,9 @@ class SSRU(SameShape):
     def __init__(self, d_model: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.d_model = d_model
-        self.value_projection = Dense(
-            d_model, use_bias=False, name="value", dtype=self.dtype_policy
-        )
-        self.forget_projection = Dense(d_model, name="forget", dtype=self.dtype_policy)
+        dtype = self.dtype_policy
+        self.value_projection = Dense(d_model, use_bias=False, name="value", dtype=dtype)
+        self.forget_projection = Dense(d_model, name="forget", dtype=dtype)
 
     def call(
         self,
@@ -74,7 +73,7 @@ class SSRU(SameShape):
             the shape of `x`.
         """
 
-        def call_any(vectors: tf.Tensor) -> tf.Tensor:
+        def run(vectors: tf.Tensor) -> tf.Tensor:
             values, gates = (
                 tf.cast(layer(vectors, training=training), tf.float32)
                 for layer in (self.value_projection, self.forget_projection)
@@ -92,4 +91,4 @@ class SSRU(SameShape):
                 past.kept = states
             return tf.cast(tf.nn.relu(states), self.compute_dtype)
 
-        return map_positions(call_any, x)
+        return map_positions(run, x)

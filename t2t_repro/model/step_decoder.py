@@ -30,7 +30,8 @@ class DecodingCache(NamedTuple):
         past: for each decoder layer, keys [batch, heads, positions·beam, d_k] and values; or the
             state of a recurrent one, [batch, beam, d_model] float32.
         ancestors: [batch, beam, positions] int32; see `model.cache`. Not used by recurrent layers.
-        allowed: for a lexical shortlist, ([batch, ids] bool,): the ids that may come next.
+        allowed: with a lexical shortlist one tensor, boolean [batch, ids]: which ids may come next;
+            otherwise none.
     """
 
     memory: list[KeysValues]
@@ -78,8 +79,8 @@ class StepDecoder:
         model: the Transformer.
         beam_size: hypotheses of a sentence.
         without_pad: whether PAD has no probability: the other ids share it.
-        ids: [ids] int32, the only ids to be scored, or None for all. A step then takes and scores
-            indices into them in the place of ids.
+        ids: [ids] int32, the only ids to be scored, PAD first; None for all. With them a step takes
+            and scores their indices in the place of ids.
     """
 
     model: Transformer
@@ -99,7 +100,7 @@ class StepDecoder:
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; the cache has no positions yet.
 
-        `allowed` is that of the `DecodingCache`.
+        `allowed` is at most one mask, see `DecodingCache`.
         """
         model = self.model
         with self._weights.scope():
@@ -138,7 +139,7 @@ class StepDecoder:
             state: the cache, with entries for this position; it must not be used again.
 
         Returns:
-            logits [batch, beam, vocab], and the cache for the next step.
+            logits [batch, beam, vocab or ids], and the cache for the next step.
         """
         model = self.model
         ids = tf.ensure_shape(ids, [None, self.beam_size])
@@ -166,16 +167,16 @@ class StepDecoder:
         return without_ids(logits, (PAD_ID,) if self.without_pad else ()), state
 
 
-def new_past(model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor) -> Any:
+def new_past(
+    model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor
+) -> list[KeysValues] | list[tf.Tensor]:
     """Returns `DecodingCache.past` as it is before the first step; `entries` is positions·beam."""
     config = model.config
-    of_layer: Any
     if config.is_recurrent:
-        of_layer = tf.zeros([batch, beam, config.d_model])
-    else:
-        depths = config.key_depth, config.value_depth
-        shapes = ([batch, config.num_heads, entries, depth] for depth in depths)
-        of_layer = KeysValues(*(tf.zeros(shape, model.compute_dtype) for shape in shapes))
+        return [tf.zeros([batch, beam, config.d_model])] * model.num_decoder_layers
+    depths = config.key_depth, config.value_depth
+    shapes = ([batch, config.num_heads, entries, depth] for depth in depths)
+    of_layer = KeysValues(*(tf.zeros(shape, model.compute_dtype) for shape in shapes))
     return [of_layer] * model.num_decoder_layers
 
 
@@ -183,8 +184,8 @@ class LoopWeights:
     """The weights of a model, read once before the decoding loop.
 
     Matrices are cast to the dtype of products; scales and biases keep theirs. Vectors of the same
-    width are stacked into one tensor, because a loop passes every tensor from step to step with
-    three operations.
+    width are stacked into one tensor, because every tensor that a loop reads costs it three
+    operations per step.
     """
 
     def __init__(self, weights: Iterable[keras.Variable], dtype: str) -> None:

@@ -30,11 +30,11 @@ class SublayerConnection(SameShape):
     def call(
         self, x: Vectors, sublayer: Callable[..., Vectors], training: bool | None = None
     ) -> Vectors:
-        """Applies a sub-layer with residual connection, dropout and norm; keeps the shape of x."""
+        """Applies sublayer(y, training=...) with residual, dropout and norm; x keeps its shape."""
 
-        def dropped(y: Vectors) -> Vectors:
+        def apply_sublayer(y: Vectors) -> Vectors:
             return self.output_dropout(sublayer(y, training=training), training=training)
 
         if self.config.normalization == "pre":
-            return x + dropped(map_positions(self.norm, x))
-        return map_positions(self.norm, x + dropped(x))
+            return x + apply_sublayer(map_positions(self.norm, x))
+        return map_positions(self.norm, x + apply_sublayer(x))

@@ -70,6 +70,7 @@ class Transformer(SourceTargetModel):
         dtype: Any = None,
         trainable: bool = True,
     ) -> None:
+        # Without `autocast`, which would round ids that Keras gives as floating point.
         super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
         config = LayerConfig.of(config or {})
         self.settings = settings = TransformerSettings(
@@ -88,9 +89,8 @@ class Transformer(SourceTargetModel):
         # None if it is the embedding above.
         self.own_source_embedding = self.own_softmax = None
         if self.tied_embeddings in OWN_SOURCE_EMBEDDING:
-            self.own_source_embedding = self._new_embedding(
-                self.source_vocab_size, "source_embedding"
-            )
+            rows = self.source_vocab_size
+            self.own_source_embedding = self._new_embedding(rows, "source_embedding")
         if self.tied_embeddings in OWN_SOFTMAX:
             self.own_softmax = self._new_embedding(vocab_size, "softmax")
         self.logits_bias: keras.Variable | None = None
@@ -115,7 +115,7 @@ class Transformer(SourceTargetModel):
         """Creates all weights; their shapes depend on the constructor's arguments only."""
         x_shape = (None, None, self.config.d_model)
         for embedding in (self.embedding, self.source_embedding, self.softmax):
-            if not embedding.built:
+            if not embedding.built:  # A shared one comes twice.
                 embedding.build((None, None))
         if self.settings.logits_bias:
             self.logits_bias = self.add_weight(
@@ -168,7 +168,7 @@ class Transformer(SourceTargetModel):
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
 
     def output_layer(self, ids: tf.Tensor | None = None) -> Projection:
-        """Returns x E^T + b, which scores every entry of the vocabulary, or some ids [ids]."""
+        """Returns x E^T + b, the projection to the scores of all ids, or of the given [ids]."""
         matrix = self.softmax.transposed_table(ids)
         if self.logits_bias is None:
             return Projection(matrix, None)
@@ -176,7 +176,7 @@ class Transformer(SourceTargetModel):
         return Projection(matrix, bias if ids is None else tf.gather(bias, ids))
 
     def logits(self, vectors: tf.Tensor, output_layer: Projection | None = None) -> tf.Tensor:
-        """Scores the vocabulary, or the ids of a layer: [..., d_model] → [..., vocab]."""
+        """Scores all ids, or those of `output_layer`: [..., d_model] → [..., vocab]."""
         layer = output_layer or self.output_layer()
         return layer.of(tf.cast(vectors, layer.matrix.dtype))
 
@@ -234,7 +234,7 @@ class Transformer(SourceTargetModel):
             position: scalar, the number of tokens of each hypothesis.
             memory: keys and values of every layer, from the decoder's `project_memory`.
             source_mask: boolean [batch, 1, source_length].
-            past: the earlier positions of every layer; this one is added.
+            past: the earlier positions of every layer; this one is added in place.
             output_layer: this model's `output_layer`, for all ids or some.
 
         Returns:
@@ -339,7 +339,7 @@ def _with_bias(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tens
 
 
 def gin_bindings(model: Transformer) -> str:
-    """Returns gin bindings of the settings that differ from their defaults, one a line.
+    """Returns gin bindings such as "LayerConfig.d_ff = 4096", one a line, of what is no default.
 
     The vocabulary sizes are left out, since they follow from the subwords. A run that starts from
     an imported model (`train.init_from`) includes these lines.

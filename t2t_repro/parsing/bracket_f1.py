@@ -116,11 +116,12 @@ def count_brackets(translations: Texts, references: References) -> list[BracketC
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
+    """Adds the counts of sentences, field by field; all are 0 without sentences."""
     return BracketCounts(*map(sum, zip(*counts, strict=True)))
 
 
 def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> Score:
-    """Returns F1, with recall of `expected` brackets, and complete matches of `sentences`."""
+    """Returns F1 in percent; `expected` brackets are 100 % recall, `sentences` all sentences."""
     precision = _percent(counts.matched, counts.found)
     recall = _percent(counts.matched, expected)
     f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0
@@ -145,21 +146,22 @@ def _reference_trees(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
             yield delinearise(reference)
         except ValueError as error:
             problem = f"reference {number} is not a tree: {error}"
-            raise UserError(f"{problem}; expected such as S NP NN /NP VP VBZ /VP /S.") from error
+            raise UserError(f"{problem}; expected symbols: S NP NN /NP VP VBZ /VP /S.") from error
 
 
 def _compare(parse: str, reference: Tree) -> BracketCounts:
     """Counts the brackets of one sentence; a parse is checked for errors in EVALB's order."""
     expected, words = _brackets(reference), len(reference.tags)
+    # The counts of a sentence that is an error or skipped.
     left_out = BracketCounts(missed=expected.total(), words=words)
     try:
         tree = delinearise(parse)
     except ValueError:
         return left_out._replace(errors=1)
     left_out = left_out._replace(trees=int(len(tree.tags) == words))
-    if not any(_counted_words(tree)):
+    if not any(_which_words_count(tree)):
         return left_out._replace(skipped=1)
-    if _counted_words(tree) != _counted_words(reference):
+    if _which_words_count(tree) != _which_words_count(reference):
         return left_out._replace(errors=1)
     found = _brackets(tree)
     matched, is_complete = (found & expected).total(), int(found == expected)
@@ -167,18 +169,18 @@ def _compare(parse: str, reference: Tree) -> BracketCounts:
     return counts._replace(valid=1, words=words, trees=1)
 
 
-def _counted_words(tree: Tree) -> list[bool]:
-    """Returns whether each word counts."""
+def _which_words_count(tree: Tree) -> list[bool]:
+    """Returns whether each word counts; punctuation does not."""
     return [tag not in _DELETED for tag in tree.tags]
 
 
 def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    """Counts a tree's brackets: label, first word, and the word after the last.
+    """Counts each bracket of a tree that counts: its label, first word, and word after its last.
 
-    Only words and constituents that count are numbered and counted.
+    Words are numbered without punctuation. The same bracket may occur twice: (NP (NP dogs)).
     """
     # The number of words that count before each word, and before the end.
-    before = [0, *accumulate(_counted_words(tree))]
+    before = [0, *accumulate(_which_words_count(tree))]
     brackets: Counter[tuple[str, int, int]] = Counter()
     for whole_label, start, end in tree.constituents:
         label = _TAIL.split(whole_label, maxsplit=1)[0]

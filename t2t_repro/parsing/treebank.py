@@ -47,14 +47,15 @@ class TreebankCorpus:
         test: str | Sequence[str] | None = None,
         folder: str = ".",
     ) -> None:
-        given = given_splits(train, dev, test)
+        given = given_splits(train, dev, test).items()
+        # Not Path.expanduser, which raises an error if there is no user ~name.
         self._folder = Path(expanduser(folder))
-        self._entries = {split: [x] if isinstance(x, str) else x for split, x in given.items()}
+        self._entries = {key: [entry] if isinstance(entry, str) else entry for key, entry in given}
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
         """Returns name, size and SHA-256 of every file."""
-        splits = {split: list(map(identify, self._files(split))) for split in self.splits}
+        splits = {split: [identify(path) for path in self._files(split)] for split in self.splits}
         return {"corpus": "TreebankCorpus", "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
@@ -84,11 +85,7 @@ class TreebankCorpus:
         return [path for entry in self._entries[split] for path in self._entry_files(split, entry)]
 
     def _entry_files(self, split: str, entry: str) -> list[Path]:
-        """Returns the files of an entry.
-
-        Raises:
-            UserError: there are none.
-        """
+        """Returns the files of an entry, at least one; a file that is named may have any suffix."""
         pattern = expanduser(entry)
         files: list[Path] = []
         # A name may have brackets, which are special in patterns.

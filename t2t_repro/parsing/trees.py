@@ -93,6 +93,7 @@ class Position:
 def positions(tree: Tree) -> list[Position]:
     """Returns the position of each word of a tree."""
     by_word = [Position(tag) for tag in tree.tags]
+    # Outer constituents come first. They close last, and inner ones replace them as `inside`.
     for constituent in tree.constituents:
         by_word[constituent.start].opening.append(constituent)
         by_word[constituent.end - 1].closing.insert(0, constituent)
@@ -102,7 +103,7 @@ def positions(tree: Tree) -> list[Position]:
 
 
 def bracketed(sentence: ParsedSentence) -> str:
-    """Writes a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
+    """Returns a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
     parts = []
     for word, position in zip(sentence.words, positions(sentence.tree), strict=True):
         opening = "".join(f"({constituent.label} " for constituent in position.opening)
@@ -148,12 +149,7 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
 
 
 class _Bracket(NamedTuple):
-    """A bracket.
-
-    Attributes:
-        line: number of the line in which it begins.
-        parts: its label, words and brackets.
-    """
+    """A bracket: the line in which it begins; its label and words, strings, and inner brackets."""
 
     line: int
     parts: list[Any]
@@ -163,7 +159,7 @@ class _Bracket(NamedTuple):
 
 
 def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
-    """Returns a tree without its root and empty elements."""
+    """Returns the words and the tree of an outermost bracket, without root and empty elements."""
     words: list[str] = []
     tags: list[str] = []
     constituents: list[Constituent] = []
@@ -191,6 +187,7 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
         for part in parts:
             add(part)
         if not is_root and first_word < len(words):
+            # A label that begins with "-" has no category, and stays whole.
             category = _CATEGORY.match(label)
             span = Constituent(category[0] if category else label, first_word, len(words))
             constituents.insert(index, span)
@@ -234,7 +231,7 @@ def delinearise(line: str) -> Tree:
     """Returns the tree of a line of symbols, e.g. a model's output.
 
     A closing symbol closes the nearest open symbol of its label that has a symbol behind it. A
-    symbol that is never closed is a tag.
+    symbol that is never closed is a tag. A blank line is a tree without words.
 
     Raises:
         ValueError: a closing symbol closes nothing.
@@ -266,12 +263,9 @@ def words_of(line: str) -> tuple[str, ...]:
 
 
 def tree_of(words: tuple[str, ...], symbols: str) -> str:
-    """Returns the bracketed tree of a sentence.
+    """Returns the bracketed tree of a sentence, from its words and a model's output.
 
-    Args:
-        words: the words of the sentence.
-        symbols: a model's output, a linearised tree. If it is not a tree of as many words, the
-            result is `NO_TREE`.
+    Returns `NO_TREE` if the symbols are not a linearised tree of as many words.
     """
     try:
         tree = delinearise(symbols)

@@ -42,17 +42,17 @@ class CheckpointFolder:
 
     def steps(self) -> list[int]:
         """Returns the steps of all checkpoints, ascending."""
-        names = (_INDEX.fullmatch(path.name) for path in self.path.glob("*.index"))
-        return sorted(int(name[1]) for name in names if name)
+        matches = (_INDEX.fullmatch(path.name) for path in self.path.glob("*.index"))
+        return sorted(int(match[1]) for match in matches if match)
 
-    def trained(self) -> list[int]:
+    def trained_steps(self) -> list[int]:
         """Returns the steps of all checkpoints except step 0, ascending.
 
         A run that was stopped before its first update has a checkpoint of step 0.
         """
         return [step for step in self.steps() if step]
 
-    def expected(self) -> list[int]:
+    def expected_steps(self) -> list[int]:
         """Returns the steps of checkpoints that exist or are in TensorFlow's list, ascending."""
         return sorted(self._listed() | {*self.steps()})
 
@@ -95,8 +95,8 @@ class CheckpointFolder:
         Raises:
             UserError: the folder has no checkpoints, or `count` is below 1.
         """
-        steps = self.trained()
-        oldest = steps[-count] if 0 < count <= len(steps) else -1
+        steps = self.trained_steps()
+        oldest = steps[-count] if 0 < count <= len(steps) else -1  # -1: checks all.
         self.check_whole(since=oldest)
         if count < 1 or not steps:
             problem = f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}"
@@ -109,7 +109,7 @@ class CheckpointFolder:
         Raises:
             UserError: the disk is full or fails; earlier checkpoints are intact.
         """
-        import tensorflow as tf
+        import tensorflow as tf  # Takes seconds to import.
 
         partial = self.path / _PARTIAL
         # TensorFlow creates this counter on first use, and expects it when it restores.
@@ -118,10 +118,10 @@ class CheckpointFolder:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             checkpoint.write(str(partial / f"step-{step}"))
-            # The index comes last.
+            # Sorted, the index comes last: with it the checkpoint exists.
             files = sorted(partial.glob(f"step-{step}.*"))
             sync(*files)
-            self._remove(step)
+            self._remove(step)  # One that was written before.
             for file in files:
                 os.replace(file, self.path / file.name)
             partial.rmdir()
@@ -144,7 +144,7 @@ class CheckpointFolder:
                 data.unlink()
 
     def _listed(self) -> set[int]:
-        """Returns the steps in TensorFlow's list."""
+        """Returns the steps in TensorFlow's list, none if there is no list."""
         try:
             text = (self.path / "checkpoint").read_text()
         except FileNotFoundError:
@@ -170,9 +170,9 @@ class CheckpointFolder:
             file.unlink()
 
 
-def damage(path: str) -> str | None:
+def find_damage(path: str) -> str | None:
     """Reads a whole checkpoint, checksums included; returns why it cannot be read, or None."""
-    import tensorflow as tf
+    import tensorflow as tf  # Takes seconds to import.
 
     try:
         reader = tf.train.load_checkpoint(path)
@@ -185,7 +185,7 @@ def damage(path: str) -> str | None:
 
 def set_aside(path: str) -> None:
     """Renames the index of an unreadable checkpoint, so that it is not used any more."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):  # A listed checkpoint may lack its index.
         os.replace(f"{path}.index", _unreadable_index(path))
 
 
@@ -195,6 +195,7 @@ def _unreadable_index(path: str) -> Path:
 
 def newer_than_average(model_dir: Path, checkpoint: str) -> str | None:
     """Returns the run's newest checkpoint if `checkpoint` averages older ones, else None."""
-    averaged, last = (CheckpointFolder(model_dir / name) for name in ("averaged", "checkpoints"))
+    averaged = CheckpointFolder(model_dir / "averaged")
+    last = CheckpointFolder(model_dir / "checkpoints")
     is_older = max(last.steps(), default=0) > max(averaged.steps(), default=0)
     return last.newest if is_older and checkpoint == averaged.newest else None

@@ -58,7 +58,7 @@ class ModelDirectory:
 
     def __init__(self, path: str | Path) -> None:
         self.path = path = Path(path)
-        if {*str(path)} & {*"*?[]\\"}:
+        if set(str(path)) & set("*?[]\\"):
             # Checkpoints could be written there, but not read again.
             problem = f"the model directory {str(path)!r} has one of *, ?, [, ] and \\"
             raise UserError(f"{problem}, which TensorFlow reads as patterns: rename it.")
@@ -76,7 +76,7 @@ class ModelDirectory:
         self.scores = path / "scores"
 
     def held(self, command: str) -> AbstractContextManager[object]:
-        """Returns a context that locks the directory against other processes of a command.
+        """Returns a context that locks the directory against other runs of a command ("average").
 
         Raises:
             UserError: on entering it, if another process holds the lock.
@@ -87,7 +87,7 @@ class ModelDirectory:
     def write_metadata(
         self, model: "Transformer", subwords: SubwordPair, config: str, operative_config: str
     ) -> None:
-        """Writes all that belongs to a model apart from its weights.
+        """Writes all of a model but its weights; both configurations are texts that gin reads.
 
         Raises:
             UserError: the directory has another model or other subwords.
@@ -112,7 +112,7 @@ class ModelDirectory:
         return read_model_json(self.model_json)
 
     def subwords(self) -> SubwordPair:
-        """Opens the subword models of source and target.
+        """Opens the subword models of source and target; checks their hash if it was recorded.
 
         Raises:
             UserError: a file is missing, or the model was trained with other subwords.
@@ -174,7 +174,7 @@ class ModelDirectory:
             UserError: there is no checkpoint, or model.json does not describe a Transformer, or it
                 describes one larger than the checkpoint.
         """
-        from t2t_repro.model.transformer import Transformer
+        from t2t_repro.model.transformer import Transformer  # Imports TensorFlow.
 
         sizes = self.sizes()
         check_fits_checkpoint(self.model_json, sizes, checkpoint or self.checkpoint())
@@ -197,7 +197,7 @@ class ModelDirectory:
         Raises:
             UserError: the checkpoint does not exist, or model.json or the weights do not fit.
         """
-        from t2t_repro.runs.weights import load_weights
+        from t2t_repro.runs.weights import load_weights  # Imports TensorFlow.
 
         path = self.checkpoint(checkpoint)
         model = self.new_model(path, precision)
@@ -214,17 +214,17 @@ class ModelDirectory:
             problem = f"{self.path} holds a model of other sizes ({'; '.join(differing)})"
             fix = "give another --model_dir, or the gin file that it was trained with. A new model "
             fix += "that differs only in vocabulary or tied embeddings can start from its weights"
-            raise UserError(f"{problem}: {fix} with {self.as_parent()}.")
+            raise UserError(f"{problem}: {fix} with {self.init_from_binding()}.")
         existing = {path.name: path.read_bytes() for path in subword_files(self.path)}
         # A run killed while it started may have written only one of two subword models.
         if not existing.items() <= subwords.contents().items():
             data_dir = subwords.target.model_path.parent
             problem = f"{self.path} has other subwords than the data, {data_dir}"
             fix = "give the data that it was trained on, or another --model_dir; to train this "
-            fix += f"model on these data, give another --model_dir with {self.as_parent()}"
+            fix += f"model on these data, give another --model_dir with {self.init_from_binding()}"
             raise UserError(f"{problem}: {fix}.")
 
-    def as_parent(self) -> str:
+    def init_from_binding(self) -> str:
         """Returns the binding by which another run starts from these weights."""
         return f"train.init_from = {str(self.path)!r}"
 

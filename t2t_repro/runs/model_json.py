@@ -38,7 +38,7 @@ def read_model_json(path: Path) -> dict[str, Any]:
         for name, value in sizes.items():
             check_value(name, value, _HINTS[name])
         check_names(layers)
-        # A KeyError if one is missing: they have no default.
+        # A KeyError if one is missing: they have no usable default.
         required = {name: sizes[name] for name in ("vocab_size", "dtype")}
         return _DEFAULTS | sizes | required | {"config": layers.to_dict()}
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -78,8 +78,8 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
     if sizes["tied_embeddings"] in settings.OWN_SOFTMAX:
         table_rows += rows
     if sizes.get("positional_encoding") == "learned":
-        table_rows += 2 * (sizes["max_length"] or 0)
-    attention = 2 * config.num_heads * (config.key_depth + config.value_depth)
+        table_rows += 2 * (sizes["max_length"] or 0)  # Of both sides.
+    attention = 2 * config.num_heads * (config.key_depth + config.value_depth)  # Q, K; V, out.
     encoder_layers, decoder_layers = depths_of(sizes)
     layers = encoder_layers + decoder_layers
     vectors = table_rows + layers * (attention + 2 * config.d_ff)
@@ -117,13 +117,13 @@ def differing_sizes(
         such as dropout, are not compared.
     """
 
-    def compared(sizes: Mapping[str, Any]) -> dict[str, Any]:
-        layers = {**sizes["config"]}
+    def comparable(sizes: Mapping[str, Any]) -> dict[str, Any]:
+        layers = dict(sizes["config"])  # A copy, to leave names out.
         for name in LayerConfig.TRAINING_ALONE:
             layers.pop(name, None)
         return {name: sizes[name] for name in sizes if name not in ignored} | {"config": layers}
 
-    return differing_values(compared(saved), compared(sizes_of(model)))
+    return differing_values(comparable(saved), comparable(sizes_of(model)))
 
 
 def not_a_transformer(path: Path, error: Exception) -> UserError:

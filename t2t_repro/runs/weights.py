@@ -52,12 +52,12 @@ class LayerWeight(NamedTuple):
 
 def name_of(weight: keras.Variable) -> str:
     """Returns a weight's name in its model, such as "encoder/layer_0/feed_forward/inner/bias"."""
-    # Keras numbers the models of a process: their own names say nothing.
+    # The path begins with the model's name, which Keras numbers: "transformer_1/encoder/...".
     return str(weight.path).partition("/")[2]
 
 
 def layer_weights(model: Transformer) -> Iterator[LayerWeight]:
-    """Yields the weights of both stacks."""
+    """Yields the weights of encoder and decoder, without tables and the bias of the logits."""
     for weight in model.trainable_variables:
         if matched := _OF_STACK.fullmatch(name_of(weight)):
             stack, layer, sublayer, part, kind = matched.groups()
@@ -101,7 +101,7 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     view, reader = tf.train.CheckpointView(checkpoint), tf.train.load_checkpoint(checkpoint)
     # The model's objects by their numbers in the checkpoint.
     matched = view.match(tf.train.Checkpoint(model=model))
-    restored = set(map(id, matched.values()))
+    restored = {id(restorable) for restorable in matched.values()}
     # All objects in the checkpoint: their numbers, and their paths from the root, object 0.
     paths = list(_paths(view, 0))
     # A variable has several paths, since an optimizer lists the weights. The checkpoint's key is
@@ -121,7 +121,7 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
 
 
 def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:
-    """Yields the numbers of the objects that an object of a checkpoint holds, with their paths."""
+    """Yields number and path of all objects below one of a checkpoint, at any depth."""
     for name, number in view.children(parent).items():
         yield number, f"{path}{name}"
         yield from _paths(view, number, f"{path}{name}/")
@@ -179,7 +179,7 @@ def logits_bias(model: Transformer) -> NDArray[np.float32]:
 
 
 def save_weights(model: Transformer, folder: Path, step: int) -> None:
-    """Writes the weights as the only checkpoint of a folder.
+    """Writes the weights as the only checkpoint of a folder; deletes others in it.
 
     Raises:
         UserError: the disk is full or fails.

@@ -19,7 +19,7 @@ def find_code(asked: str, codes: Collection[str]) -> str:
     "PT_br" means pt-BR. So does "pt", if `codes` have no "pt", since most Portuguese is Brazil's.
     "en-GB" means en, if `codes` have no "en-GB"; "en" means en-GB, if that is their only English.
     """
-    # From the strictest comparison to the loosest.
+    # From the strictest comparison to the loosest; `str` compares the codes as they are.
     forms = (str, standard_code, _normal_code)
     matches = (code for form in forms for code in codes if form(code) == form(asked))
     without_region = re.sub("-([A-Z]{2}|[0-9]{3})$", "", _normal_code(asked))
@@ -40,11 +40,8 @@ def standard_code(label: str) -> str:
 def usual_codes(codes: Collection[str]) -> dict[str, str]:
     """Returns the codes that clients use for a model's languages, by their full codes.
 
-    A script is left out if the model has the language in no other one: "sr" is then sr-Cyrl or
-    sr-Latn. Chinese codes keep their script.
-
-    Args:
-        codes: the codes of all languages of the model, as `standard_code` writes them.
+    A script is left out if the model has the language in no other one: {"sr-Cyrl": "sr"}. Chinese
+    codes keep their script. All codes are as `standard_code` writes them.
     """
     short = {full: re.sub("-(?!Han[st])[A-Z][a-z]{3}$", "", full) for full in codes}
     counts = Counter(short.values())

@@ -60,6 +60,7 @@ class Direction(NamedTuple):
         def translate_rank(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
             new = [text for text in sentences if text not in translated]
             lines = [f"{self.tag} {text}" if self.tag else text for text in new]
+            # The lines of a request have no numbers that a warning could give: first=None.
             translations = self.engine.translate(lines, self.engine.beam_size, first=None)
             translated.update(zip(new, translations, strict=True))
             for text in sentences:
@@ -69,12 +70,14 @@ class Direction(NamedTuple):
         long = partial(find_long, self.engine, tag=self.tag)
         align = find_aligner(self.engine, self.tag)
         lines = [*map(without_key, source)]
-        of_rank = (partial(translate_rank, rank) for rank in range(self.engine.beam_size))
-        ranks = [translate_sentences(lines, self.source, one, long, align) for one in of_rank]
+        functions = [partial(translate_rank, rank) for rank in range(self.engine.beam_size)]
+        # For each rank, a translation of each text.
+        ranks = [translate_sentences(lines, self.source, f, long, align) for f in functions]
         # A word that is too long is not cut off: it stays.
-        log_cut([line._replace(truncated=False) for line in ranks[0]])
+        log_cut([translation._replace(truncated=False) for translation in ranks[0]])
         rows = zip(source, zip(*ranks, strict=True), strict=True)
-        translations = [[with_key(text, one.text) or one.text for one in row] for text, row in rows]
+        # The mark of a shortcut key is left out where it has no place.
+        translations = [[with_key(text, new.text) or new.text for new in row] for text, row in rows]
         return {"translations": translations}
 
 
@@ -97,7 +100,7 @@ def read_directions(flags: Sequence[str], engines: Sequence[Engine]) -> list[Dir
 
 
 def read_pairs(text: str) -> list[tuple[str, str]]:
-    """Reads the directions of a model; returns source and target of each.
+    """Reads the directions of a model; "en-de,fr-*" gives ("en", "de") and ("fr", "*").
 
     Raises:
         UserError: a direction is not two codes of languages.
@@ -112,6 +115,7 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
 
 def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
     """Yields the directions of one model (see `read_directions`)."""
+    # The tag of each language, by its code with the script (sr-Cyrl), and as clients write it (sr).
     full = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
     usual = {code: full[full_code] for full_code, code in usual_codes(full).items()}
     tags = full | usual
@@ -119,8 +123,8 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
         # Models with default tags have one for the source language, too.
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
         others = [code for code in usual if code != standard_code(source)]
-        # "" is the target that "*" lacks, and is refused below.
-        for code in (others or [""]) if target == "*" else [target]:
+        # If "*" stands for no language, "" is refused below.
+        for code in [target] if target != "*" else others or [""]:
             tag = tags.get(find_code(code, tags)) if tags else ""
             if not code or tag is None or source_tag is None:
                 known = ", ".join(full.values()) or "it has none"
@@ -141,9 +145,9 @@ def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) 
         {
             "code": code,
             "name": names.get(standard_code(code).replace("-", "_"), code),
-            "targets": [one.target for one in directions if one.source == code],
+            "targets": [direction.target for direction in directions if direction.source == code],
         }
-        for code in dict.fromkeys(code for one in directions for code in (one.source, one.target))
+        for code in dict.fromkeys(code for d in directions for code in (d.source, d.target))
     ]
     settings: dict[str, Any] = {"apiKeys": needs_key, "keyRequired": needs_key}
     settings |= {"filesTranslation": False, "suggestions": False, "charLimit": limit}
@@ -158,12 +162,8 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
 
     As in LibreTranslate, a field of the URL replaces that of a form, and one of JSON replaces that
     of the URL. All are read as UTF-8, even if the type names another charset. A field that a form
-    or URL has several times is a list.
-
-    Args:
-        body: JSON or a form.
-        content_type: the header `Content-Type`.
-        url_query: the part of the URL after "?".
+    or URL has several times is a list. `content_type` is the header, `url_query` what the URL has
+    after "?"; the body may be empty.
 
     Raises:
         UserError: the body or the URL is malformed, or not in UTF-8.
@@ -171,6 +171,7 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
     multipart = _MULTIPART.match(content_type)
     is_form = multipart or content_type.lower().startswith("application/x-www-form-urlencoded")
     try:
+        # A line break at the end is not part of the last field.
         text = body.decode().rstrip() if is_form else ""
         form = _read_parts(text, multipart[1]) if multipart else _read_fields(text)
         fields = form | _read_fields(url_query)
@@ -186,6 +187,7 @@ def _read_parts(text: str, boundary: str) -> dict[str, list[str]]:
     Python's email and aiohttp would take quadratic time, and let the sender choose a codec.
     """
     fields: dict[str, list[str]] = {}
+    # A boundary is a line; the first one has no line break before it.
     for part in f"\r\n{text}".split(f"\r\n--{boundary}"):
         head, _, value = part.partition("\r\n\r\n")
         if name := _NAME.search(head):
@@ -243,8 +245,8 @@ class Query:
 
         # Codes are shorter: to look for a text of megabytes takes long.
         source, target = (str(document[name])[:40] for name in ("source", "target"))
-        target = find_code(target, [one.target for one in directions])
-        by_source = {one.source: one for one in directions if one.target == target}
+        target = find_code(target, [direction.target for direction in directions])
+        by_source = {d.source: d for d in directions if d.target == target}
         self._is_auto = source.lower() == "auto"
         if self._is_auto and len(by_source) == 1:
             (source,) = by_source
@@ -261,18 +263,19 @@ class Query:
     def answer(self, translations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Returns the fields of the answer: translations, alternatives, the detected language.
 
-        Args:
-            translations: the translations of each of `sources`, from `Direction.translate`.
+        `translations` are those of each of `sources`, from `Direction.translate`.
         """
         count = max(map(len, translations.values()), default=1)
         write = html_of if self._is_html else lambda text, piece: text
         n_best_lists = []
         for pieces in self._pieces:
+            # For each piece all its translations; one that stays is the same in each.
             columns = [
-                [write(one, piece) for one in translations[text]] if text else [piece] * count
+                [write(new, piece) for new in translations[text]] if text else [piece] * count
                 for piece, text in pieces
             ]
             n_best = map("".join, zip(*columns, strict=True))
+            # Equal ones are left out. An empty text has no pieces.
             n_best_lists.append([*dict.fromkeys(n_best)] or [""])
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in n_best_lists]}
         if self._alternatives:
@@ -285,5 +288,5 @@ class Query:
 
 
 def _lines(text: str) -> Iterator[Piece]:
-    """Yields the lines of a text with their breaks; all of each is to be translated."""
+    """Yields the lines of a text with their breaks, each as a piece that is translated whole."""
     return ((line, line) for line in text.splitlines(keepends=True))

@@ -36,16 +36,16 @@ _SIMILAR_CHARACTERS = 40
 
 
 def read_api_key() -> str | None:
-    """Returns the server's key, or None if there is none.
+    """Returns the server's key, the environment variable T2T_API_KEY; None if it is not set.
 
     It is not a flag, since everybody on the machine can list flags.
 
     Raises:
-        UserError: the key cannot be sent in a header.
+        UserError: the key is empty, or cannot be sent in a header.
     """
     key = os.environ.get("T2T_API_KEY")
     if key is not None and (not key.isascii() or not key.isprintable() or key.split() != [key]):
-        raise UserError("T2T_API_KEY: expected ASCII without white space; set a key, or unset it.")
+        raise UserError("T2T_API_KEY is empty or not one word in ASCII: set another, or unset it.")
     return key
 
 
@@ -73,6 +73,7 @@ def read_request(
     names, in_rows = signatures[signature], "instances" in document
 
     def by_name(given: Any) -> dict[str, Any]:
+        # A value without a name is that of the first input.
         return given if isinstance(given, dict) else {names[0]: given}
 
     columns: Columns = {} if in_rows else by_name(document.get("inputs"))
@@ -86,6 +87,7 @@ def read_request(
         problem = f"received {short(document)}, expected 'instances' or 'inputs'"
         raise UserError(f"{problem}, equally many texts for {' and '.join(names)}")
     for name, column in columns.items():
+        # Only a check: the columns are lists already.
         texts(f"input {name}", column)
     if counts[0] > max_rows:
         problem = f"received {counts[0]} rows"
@@ -109,12 +111,7 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def write_answer(outputs: Columns, in_rows: bool) -> bytes:
-    """Encodes the answer to a request as JSON in UTF-8.
-
-    Args:
-        outputs: the values of each output, by name.
-        in_rows: whether the request, and so the answer, is in row form.
-    """
+    """Encodes the answer to a request as JSON in UTF-8, in row form if the request was."""
     answer: dict[str, Any] = {"outputs": outputs}
     if in_rows:
         rows = zip(*outputs.values(), strict=True)
@@ -149,7 +146,7 @@ class Answers:
             self.inputs["prefix"] = ["source", "prefix"]
 
     def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
-        """Returns the `OUTPUTS` of the best translation of each text, after its prefix if any."""
+        """Returns the `OUTPUTS` of the best translation of each text; it begins with its prefix."""
         return _columns([best for best, *_ in self._translations(source, 1, prefix)])
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:
@@ -169,9 +166,13 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
-        """Translates each text, whole or sentence by sentence; logs those that are cut off."""
+        """Translates each text, and logs those that are cut off.
+
+        With a language, sentence by sentence, into one translation: `n_best` does not count, and
+        there are no prefixes.
+        """
         if self._language is not None:
-            lists = [[one] for one in translate_split(self._engine, source, self._language)]
+            lists = [[best] for best in translate_split(self._engine, source, self._language)]
         else:
             lists = self._engine.translate(source, n_best, prefix, first=None)
         log_cut([best for best, *_ in lists])
@@ -181,13 +182,7 @@ class Answers:
 def _scores(
     score: Callable[..., list[Any]], source: Sequence[str], target: Sequence[str]
 ) -> Columns:
-    """Returns the outputs of the signature "score", for given translations.
-
-    Args:
-        score: the engine's method; it returns a `PairScore` of each pair.
-        source: texts.
-        target: their translations.
-    """
+    """Returns the outputs of the signature "score": `score` returns a `PairScore` of each pair."""
     # Warnings must not give line numbers: a request has no lines.
     scores = score(source, target, first=None)
     return {
@@ -198,7 +193,7 @@ def _scores(
 
 
 def _columns(translations: Sequence[Translation]) -> Columns:
-    """Returns the outputs of translations, by name."""
+    """Returns the outputs of translations, by name; they are the fields of `Translation`."""
     return {name: [row[i] for row in translations] for i, name in enumerate(OUTPUTS)}
 
 
@@ -297,6 +292,7 @@ class RequestQueue:
             name: [text for request in requests for text in request.columns[name]]
             for name in requests[0].columns
         }
+        # Each request in turn takes its rows from the front of every column.
         outputs = {name: iter(column) for name, column in function(**joined).items()}
         return [
             {name: [*islice(column, request.rows)] for name, column in outputs.items()}
@@ -304,5 +300,6 @@ class RequestQueue:
         ]
 
     def _finish(self, call: asyncio.Future[list[Columns]]) -> None:
+        """Makes a worker idle; `answer` takes the results of the call, and its errors."""
         self._idle += 1
         self._start_calls()

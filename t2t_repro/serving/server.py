@@ -83,13 +83,17 @@ class Server:
         answers = Answers(engine, language)
         self._inputs = answers.inputs
         self._directions = directions
+        # In the queue, a direction such as "en-de" is one more signature.
         functions = answers.signatures | {d.name: d.translate for d in directions}
         self._queue = RequestQueue(functions, workers, options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
 
     async def serve(self) -> None:
-        """Serves until SIGTERM or SIGINT, then finishes the requests that were received."""
+        """Serves until SIGTERM or SIGINT, then finishes the requests that were received.
+
+        If these take longer than `drain_seconds`, the process is ended.
+        """
         options, loop, has_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, has_to_end.set)
@@ -101,6 +105,7 @@ class Server:
         http |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
         connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **http)
         listening = await loop.create_server(connect, options.host, options.rest_port)
+        # An address of IPv6 has two more items.
         host, port = listening.sockets[0].getsockname()[:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
         await has_to_end.wait()
@@ -121,13 +126,13 @@ class Server:
         """Returns the aiohttp application with all routes."""
         options, max_bytes = self._options, int(self._options.max_request_mb * 2**20)
         application = web.Application(middlewares=[self._guard], client_max_size=max_bytes)
-        models = [f"/v1/models/{options.model_name}{path}" for path in ("", "/versions/1")]
+        model_paths = [f"/v1/models/{options.model_name}{end}" for end in ("", "/versions/1")]
         status = {"error_code": "OK", "error_message": ""}
         version = {"version": "1", "state": "AVAILABLE", "status": status}
         answers = fixed_answers(self._directions, options.max_characters, bool(options.api_key))
-        answers |= {path: {"model_version_status": [version]} for path in models}
+        answers |= {path: {"model_version_status": [version]} for path in model_paths}
         answers["/health"] = {"status": "ok"}
-        endpoints = {f"{path}:predict": self._predict for path in models}
+        endpoints = {f"{path}:predict": self._predict for path in model_paths}
         endpoints["/translate"] = self._translate
         routes = [web.get(path, partial(_always, answer)) for path, answer in answers.items()]
         routes += [web.post(path, partial(self._handle, call)) for path, call in endpoints.items()]
@@ -143,6 +148,7 @@ class Server:
             response = await self._answer(request, handler)
             status = str(response.status)
             origin = request.headers.get("Origin", "")
+            # Browsers send no "/" at its end, but people write one.
             if {"*", origin, f"{origin}/"} & {*self._options.allowed_origin}:
                 response.headers["Access-Control-Allow-Origin"] = origin or "*"
                 response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"
@@ -157,7 +163,8 @@ class Server:
     async def _answer(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Calls the handler; returns its response, or an error in JSON.
 
-        Requests are refused while the server drains, or if they have another server's name.
+        Requests are refused while the server drains, or if they have another server's name. Those
+        with OPTIONS, by which browsers ask for CORS headers, are answered without the handler.
         """
         try:
             if self._is_draining:
@@ -187,6 +194,7 @@ class Server:
         answers (DNS rebinding). IP addresses are safe: they cannot be another site's name.
         """
         name = None
+        # A ValueError: `host` is malformed, or one of the two is a name, not an address.
         with suppress(ValueError):
             name = urlsplit(f"//{host}").hostname
             # A server that listens on all addresses may be called by any of them.
@@ -246,7 +254,8 @@ class Server:
 
     async def _show_page(self, request: web.Request) -> web.Response:
         page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
-        text = page.replace("{{model}}", self._options.model_name)
+        rows = str(min(16, self._options.max_batch_size))
+        text = page.replace("{{model}}", self._options.model_name).replace("{{rows}}", rows)
         return web.Response(text=text, content_type="text/html")
 
 

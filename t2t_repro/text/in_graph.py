@@ -95,7 +95,7 @@ class SentencePieceTextOps(tf.Module):
         return _readable(tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts)
 
     def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of text [batch, (length)]; those outside the vocabulary become UNK."""
+        """Drops EOS, what follows it, and PAD: [batch, (length)]; unknown ids become UNK."""
         known = tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
         return tf.ragged.boolean_mask(known, is_text(ids))
 
@@ -165,6 +165,7 @@ class MarianTextOps(SentencePieceTextOps):
         """Returns the ids of every text (see `SentencePieceTextOps.encode`)."""
         texts = visible(texts)
         if self._languages:
+            # The pattern matches every text as a whole, so each replacement leaves one group.
             first, second, rest = (
                 tf.strings.regex_replace(texts, self._code_pattern, rf"\{n}") for n in (1, 2, 3)
             )
@@ -191,6 +192,7 @@ class MarianTextOps(SentencePieceTextOps):
         return pieces.with_flat_values(self._look_up(pieces.flat_values))
 
     def _look_up(self, pieces: tf.Tensor) -> tf.Tensor:
+        """Returns the ids of pieces, int32, elementwise; UNK for those outside the vocabulary."""
         return tf.cast(self._vocab_lookup_table.lookup(pieces), tf.int32)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
@@ -249,14 +251,14 @@ class T2TTextOps(tf.Module):
         """Returns the ids of every text (see `SentencePieceTextOps.encode`)."""
         texts = visible(texts)
         codes = tf.strings.unicode_decode(texts, "UTF-8")
-        words, rows = self._words(codes)
+        words, rows = self._escaped_tokens(codes)
         ids = self._tokenizer.tokenize(words)
         rows = tf.gather(rows, _row_ids(ids))
         flat = tf.cast(ids.flat_values, tf.int32)
         ids = tf.RaggedTensor.from_value_rowids(flat, rows, codes.nrows())
         return ids, texts == ""
 
-    def _words(self, codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _escaped_tokens(self, codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Splits texts into escaped tokens (steps 1 and 2 of `text.t2t`).
 
         Args:
@@ -267,6 +269,7 @@ class T2TTextOps(tf.Module):
         """
         characters, rows = codes.flat_values, _row_ids(codes)
         count, word = tf.size(characters), is_word(characters)
+        # Of each character but the first: whether it continues the text, and the token, before it.
         same_text = rows[1:] == rows[:-1]
         continues = same_text & (word[1:] == word[:-1])
         begins = tf.pad(~continues, [[1, 0]], constant_values=True)[:count]
@@ -281,11 +284,11 @@ class T2TTextOps(tf.Module):
         words = self._escaped(characters, ends, token, all_characters)
         if len(all_characters) > len(single_subwords):
             safe = self._escaped(characters, ends, token, single_subwords)
-            words = tf.where(self._fails(words), safe, words)
+            words = tf.where(self._lacks_subwords(words), safe, words)
         is_kept = ~tf.gather(is_implied_space, first)
         return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, first), is_kept)
 
-    def _fails(self, words: tf.Tensor) -> tf.Tensor:
+    def _lacks_subwords(self, words: tf.Tensor) -> tf.Tensor:
         """Returns whether each escaped token [tokens] cannot be made of subwords: [tokens]."""
         ids = self._tokenizer.tokenize(words)
         is_unknown = tf.cast(ids.flat_values == _UNKNOWN, tf.int32)
@@ -306,6 +309,7 @@ class T2TTextOps(tf.Module):
             [tokens] strings.
         """
         position = tf.searchsorted(alphabet, characters)
+        # Padded, since characters above the whole alphabet have the position after its end.
         is_plain = tf.gather(tf.pad(alphabet, [[0, 1]]), position) == characters
         by_number = tf.strings.join(["\\", tf.strings.as_string(characters), ";"])
         as_they_are = tf.strings.unicode_encode(characters[:, None], "UTF-8")
@@ -403,6 +407,7 @@ def visible(texts: tf.Tensor) -> tf.Tensor:
 
 def _readable(texts: tf.Tensor) -> tf.Tensor:
     """Removes U+FFFD from texts [batch], and words of nothing else with one space."""
+    # \3 keeps the space or the end after such words.
     return tf.strings.regex_replace(texts, "^(\ufffd+ )+|( \ufffd+)+( |$)|\ufffd", r"\3")
 
 
@@ -449,6 +454,7 @@ def _unescaped(words: tf.Tensor) -> tf.Tensor:
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
     r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
     digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
+    # As floats, since there may be any number of digits.
     numbers = tf.strings.to_number(digits, tf.float64)
     codes = tf.cast(tf.minimum(numbers, sys.maxunicode + 1.0), tf.int32)
     return tf.strings.unicode_encode(codes[:, None], "UTF-8", replacement_char=_UNDEFINED)

@@ -90,6 +90,7 @@ class MarianFile:
     def content(self) -> bytes:
         """Returns the bytes of the file."""
         model = base64.b64encode(self.model).decode()
+        # "marian" first: see `FILE_START`.
         values = {"marian": 1, "punctuation": None, **vars(self), "model": model}
         return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -160,16 +161,17 @@ class MarianSubwords(MarkedSubwords):
             lines: any text; an empty one is EOS alone. A lone surrogate counts as "?".
         """
         texts = [visible(line).encode("utf-8", errors="replace").decode() for line in lines]
-        codes, rests = zip(*map(self._split_codes, texts), strict=True) if texts else ((), ())
-        split = self._model.encode([*rests], out_type=str, num_threads=1)
+        parts = [self._split_codes(text) for text in texts]
+        split = self._model.encode([rest for _, rest in parts], out_type=str, num_threads=1)
         return [
-            [*(self.ids.get(piece, UNK_ID) for piece in code + pieces), EOS_ID]
-            for code, pieces in zip(codes, split, strict=True)
+            [*(self.ids.get(piece, UNK_ID) for piece in codes + pieces), EOS_ID]
+            for (codes, _), pieces in zip(parts, split, strict=True)
         ]
 
     def _split_codes(self, text: str) -> tuple[list[str], str]:
         """Returns the language codes of a text, in the order of its ids, and the rest."""
         if not self.content.languages:
+            # At most one, at the beginning.
             codes = re.findall(self.code_pattern, text) if self.code_pattern else []
             return codes, text[sum(map(len, codes)) :]
         # The pattern matches any text once, with "" for a missing code.
@@ -230,7 +232,7 @@ class MarianSubwords(MarkedSubwords):
 
     def in_graph(self) -> "TextOps":
         """Returns the same encoding and decoding as TensorFlow operations."""
-        from t2t_repro.text.in_graph import MarianTextOps
+        from t2t_repro.text.in_graph import MarianTextOps  # Takes seconds to import.
 
         return MarianTextOps(self)
 

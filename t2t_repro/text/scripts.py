@@ -52,5 +52,6 @@ def length_in_letters(text: str) -> int:
 @cache
 def _script(character: str) -> str:
     """Returns the first word of a letter's Unicode name, such as LATIN; for kana, `KANA`."""
+    # As in HALFWIDTH KATAKANA LETTER A, and in NEW TAI LUE LETTER HIGH QA.
     name = unicodedata.name(character, "").removeprefix("HALFWIDTH ").removeprefix("NEW ")
     return KANA if name.startswith(("HIRAGANA", "KATAKANA")) else name.partition(" ")[0]

@@ -50,7 +50,7 @@ class WordMarks(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[str], at_end: bool) -> "WordMarks":
-        """Finds the mark at the end, or at the start, of each piece, by id."""
+        """Returns which of the pieces, by id, end or start with `SPACE_MARK`."""
         is_marked = str.endswith if at_end else str.startswith
         return cls([is_marked(piece, SPACE_MARK) for piece in pieces], at_end)
 
@@ -69,6 +69,7 @@ class WordMarks(NamedTuple):
         Returns:
             for each id the number of its word, from 0; `NO_WORD` from the first EOS on.
         """
+        # Subwords before the first mark belong to the first word.
         numbers = [max(count - 1, 0) for count in accumulate(self.begins(text_ids(ids)))]
         return numbers + [NO_WORD] * (len(ids) - len(numbers))
 
@@ -190,7 +191,7 @@ class SentencePieceModel(MarkedSubwords):
         Args:
             lines: sentences; an empty one is EOS alone.
         """
-        return self._word_ids.lists(map(_words, lines))
+        return self._word_ids.lists(map(_space_separated, lines))
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Encodes many lines, faster than `encode`.
@@ -202,12 +203,12 @@ class SentencePieceModel(MarkedSubwords):
             the ids of all lines, one line after the other, EOS at the end of each, [ids], and the
             number of ids of each line, [lines].
         """
-        return self._word_ids.block(map(_words, lines))
+        return self._word_ids.block(map(_space_separated, lines))
 
     def _ids_of_word(self, word: str) -> list[int]:
-        """Returns the ids of a word."""
+        """Returns the ids of a word, without EOS; none if normalization removes it."""
         ids: list[int] = self._model.encode(as_utf8(word))
-        # If normalization removes the whole word, SentencePiece still returns its end mark.
+        # SentencePiece then still returns the word's end mark.
         is_removed = self.word_marks.at_end and self._model.id_to_piece(ids) == [SPACE_MARK]
         return [] if is_removed else ids
 
@@ -246,7 +247,7 @@ class SentencePieceModel(MarkedSubwords):
 
     def in_graph(self) -> "TextOps":
         """Returns the same encoding and decoding as TensorFlow operations."""
-        from t2t_repro.text.in_graph import SentencePieceTextOps
+        from t2t_repro.text.in_graph import SentencePieceTextOps  # Takes seconds to import.
 
         return SentencePieceTextOps(self.pieces(), self.word_marks, self.sentencepiece())
 
@@ -256,7 +257,7 @@ class SentencePieceModel(MarkedSubwords):
 
 
 class WordIds(dict[str, bytes]):
-    """A cache of the ids of words, int32 in bytes.
+    """A cache of the ids of words, int32 in bytes: `self[word]` encodes a word that it lacks.
 
     A corpus repeats few words many times.
 
@@ -274,13 +275,14 @@ class WordIds(dict[str, bytes]):
     def block(self, lines: Iterable[Iterable[str]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Returns the ids of all lines [ids], EOS last in each, and the lines' lengths [lines]."""
         encoded = [self._of_line(words) for words in lines]
-        sizes = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
-        return np.frombuffer(b"".join(encoded), np.int32), sizes // np.int32().nbytes
+        byte_counts = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
+        return np.frombuffer(b"".join(encoded), np.int32), byte_counts // np.int32().nbytes
 
     def _of_line(self, words: Iterable[str]) -> bytes:
         return b"".join(map(self.__getitem__, words)) + _EOS
 
     def __missing__(self, word: str) -> bytes:
+        """Encodes a word that is not in the cache; dict calls it."""
         ids = np.array(self._encode(word), dtype=np.int32).tobytes()
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
@@ -295,7 +297,7 @@ def as_utf8(line: str) -> bytes:
     return text.encode("utf-8", errors="replace")
 
 
-def _words(line: str) -> list[str]:
+def _space_separated(line: str) -> list[str]:
     # Split at plain spaces only: the model's normalization decides what else is a space.
     return visible(line).split(" ")
 

@@ -62,13 +62,16 @@ class SubwordPair(NamedTuple):
         return self.source.content.languages if isinstance(self.source, MarianSubwords) else ()
 
     def encode_blocks(self, *sides: Sequence[str]) -> Sequence[FlatIds]:
-        """Encodes the lines of both sides; a target's code moves from its source to the target."""
+        """Encodes the lines of both sides.
+
+        In M2M-100 and NLLB, each source's first id, the code of its target's language, is moved to
+        the start of the target.
+        """
         blocks = [model.encode_block(lines) for model, lines in zip(self, sides, strict=True)]
         if not self.languages:
             return blocks
         (source, source_lengths), (target, target_lengths) = blocks
         source_starts, target_starts = (np.cumsum(lengths) - lengths for _, lengths in blocks)
-        # The first id of each source is its target's code.
         with_codes = np.insert(target, target_starts, source[source_starts])
         without_codes = np.delete(source, source_starts)
         return (without_codes, source_lengths - 1), (with_codes, target_lengths + 1)

@@ -93,7 +93,7 @@ class T2TSubwords(NamedIds):
         return self._token_ids.block(tokens_of(visible(line.strip())) for line in lines)
 
     def _encode_token(self, token: str) -> list[int]:
-        """Returns the ids of one token."""
+        """Returns the ids of one token, without EOS."""
         try:
             return self._segment(_escape(token, self.characters))
         except LookupError:
@@ -182,7 +182,7 @@ class T2TSubwords(NamedIds):
 
     def in_graph(self) -> "TextOps":
         """Returns the same encoding and decoding as TensorFlow operations."""
-        from t2t_repro.text.in_graph import T2TTextOps
+        from t2t_repro.text.in_graph import T2TTextOps  # Takes seconds to import.
 
         return T2TTextOps(self)
 
@@ -233,16 +233,12 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _read(path: Path) -> list[str]:
-    """Returns the subwords of a vocabulary file, by id.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
+    """Returns the subwords of a vocabulary file, by id."""
     try:
         # Split at \n alone: other characters that end lines may be part of a subword.
         lines = read_at_most(path, MAX_FILE_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
         problem = f"{path} cannot be read as a vocabulary: {reason_of(error)}"
         raise UserError(f"{problem}; expected a file that t2t-datagen wrote.") from error
-    # A subword may be in quotation marks. As in T2T, a mark alone is an empty subword.
+    # 'the_' and "the_" are the_. As in T2T, a quotation mark alone is an empty subword.
     return [re.sub(r"^(['\"])(?:(.*)\1)?$", r"\2", line.rstrip()) for line in lines]

@@ -72,7 +72,7 @@ class Tags:
             all_codes = codes if _LANGUAGE.fullmatch(tag) else []
             if suggestions := list(dict.fromkeys([*close, *all_codes])):
                 return f"the model does not know {tag}, but {', '.join(suggestions[:20])}"
-        # Without the default of the source.
+        # The target's default, the second, counts as a tag in front; the source's does not.
         if codes and not {*tags, *self.defaults[1:]} & {*codes}:
             return f"no target language in front, expected {', '.join(codes[:20])}"
         return ""

@@ -82,7 +82,7 @@ class SubwordTraining:
         _check_symbols(self.symbols)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the settings, of which equal ones learn equal vocabularies of a corpus."""
+        """Returns the settings; equal ones learn equal vocabularies of a text."""
         # Without the defaults of these two, which older prepared data do not describe.
         is_default = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
         return {name: value for name, value in asdict(self).items() if not is_default.get(name)}
@@ -100,7 +100,7 @@ class SubwordTraining:
             sentences: in any order; of source and target if they share the vocabulary. Read once,
                 in bounded memory.
             path: the file to write or replace.
-            count: number of the sentences; they are sampled if it is above `sample_size`.
+            count: number of the sentences, sampled if it is above `sample_size`; 0 takes all.
 
         Raises:
             UserError: there is no text, or too little for `vocab_size`.
@@ -109,7 +109,7 @@ class SubwordTraining:
         if count > self.sample_size:
             sentences = compress(sentences, _sample(count, self.sample_size, self.seed))
         counts = _count_words(sentences)
-        words = (as_utf8(word) + b"\t%d" % count for word, count in counts.items() if word)
+        words = (as_utf8(word) + b"\t%d" % times for word, times in counts.items() if word)
         model = io.BytesIO()
         # The model file contains all options that are passed, so the default is not passed.
         at_end = self.word_mark == "end"
@@ -143,6 +143,7 @@ class SubwordTraining:
                 **options,
             )
         except RuntimeError as error:
+            # Without "INTERNAL: src/trainer_interface.cc(744) [CONDITION] ".
             reason = str(error).rpartition("] ")[2]
             problem = f"SubwordTraining.vocab_size is {self.vocab_size}"
             raise UserError(f"{problem}; SentencePiece says: {reason}") from error
@@ -225,7 +226,7 @@ class ExistingSubwords:
         return replace(self, symbols=tuple(dict.fromkeys((*self.symbols, *symbols))))
 
     def train(self, sentences: Iterable[str], path: Path, count: int = 0) -> SubwordModel:
-        """Writes the vocabulary, whole or not at all. Nothing is learned.
+        """Writes the vocabulary with the symbols added, and opens it; nothing is learned.
 
         Args:
             sentences: not used.
@@ -233,9 +234,9 @@ class ExistingSubwords:
             count: not used.
 
         Raises:
-            UserError: see `content`.
+            UserError: see `model` and `pieces`.
         """
-        logging.info("data: taking subwords from %s: %s", self.model.model_path, path.name)
+        logging.info("data: taking %s from %s", path.name, self.model.model_path)
         write_whole(path, self.content)
         return open_subwords(path)
 
@@ -251,7 +252,7 @@ class SubwordRecipes(NamedTuple):
     target: SubwordRecipe
 
     def files(self) -> dict[str, tuple[SubwordRecipe, tuple[int, ...]]]:
-        """Returns the recipe of each file, and its sides: 0 for the source, 1 for the target."""
+        """Returns each file's recipe and sides: {"subwords.model": (recipe, (0, 1))} if shared."""
         if self.source is self.target:
             return {files.SHARED_SUBWORDS: (self.target, (0, 1))}
         source, target = (self.source, (0,)), (self.target, (1,))
@@ -293,8 +294,9 @@ def _code_points(text: str) -> str:
 
 
 def _spellings(character: str) -> Iterator[str]:
-    """Yields a character's spellings: marks in any order, some composed with the letter."""
+    """Yields the spellings that NFC turns into a character, such as ê and a dot for ệ."""
     yield character
+    # A list, since mypy allows no unpacking of a string.
     letter, *marks = [*normalize("NFD", character)]
     for ordered in map("".join, permutations(marks)):
         for composed in range(len(marks)):
@@ -307,12 +309,6 @@ def _check_symbols(symbols: Sequence[str]) -> None:
     """Checks that symbols can be distinguished from other text.
 
     A symbol is recognized everywhere, so a plain word would be recognized inside longer words.
-
-    Args:
-        symbols: the symbols of a recipe, with the tags of a mixture.
-
-    Raises:
-        UserError: a symbol cannot be distinguished from other text.
     """
     if wrong := [symbol for symbol in symbols if not _is_symbol(symbol)]:
         problem = f"{wrong[0]!r} cannot be a symbol or a tag"
@@ -348,7 +344,7 @@ def _count_words(sentences: Iterable[str]) -> Counter[str]:
     """Counts the words of sentences, which are split at spaces.
 
     SentencePiece learns the same model from counts of words as from the sentences, but would keep
-    these in memory, at several times their size.
+    these in memory, at several times their size. In its table of counts, a tab ends the word.
     """
     counts: Counter[str] = Counter()
     for sentence in sentences:

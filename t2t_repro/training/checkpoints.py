@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.runs.checkpoint_folder import CheckpointFolder, damage, set_aside
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder, find_damage, set_aside
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import check_same_weights
 from t2t_repro.training.run_state import RunState
@@ -66,11 +66,12 @@ class Checkpoints:
             UserError: the checkpoint is of another model or of other frozen parts, or none of the
                 checkpoints can be read.
         """
-        step = self._newest_readable()
-        if step is None:
+        newest_step = self._newest_readable()
+        if newest_step is None:
             return RunState()
-        path = self._last.prefix(step)
-        # A constant rate is a variable in Keras, which a checkpoint overwrites; a schedule is not.
+        path = self._last.prefix(newest_step)
+        # Keras keeps a constant rate in a variable, which the checkpoint overwrites: the gin file's
+        # rate is assigned again at the end. Only `_learning_rate` tells it from a schedule.
         rate = getattr(self.step.optimizer, "_learning_rate", None)
         configured_rate = float(rate.numpy()) if isinstance(rate, keras.Variable) else None
         try:
@@ -85,7 +86,7 @@ class Checkpoints:
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
             problem = f"{path} does not fit this model ({reason_of(error)})"
             fix = "give the gin file that it was trained with; or, to start from its weights alone,"
-            fix += f" another --model_dir with {self.directory.as_parent()}"
+            fix += f" another --model_dir with {self.directory.init_from_binding()}"
             raise UserError(f"{problem}: {fix}.") from error
         if configured_rate is not None:
             self.step.optimizer.learning_rate = configured_rate
@@ -109,11 +110,11 @@ class Checkpoints:
         Raises:
             UserError: there are checkpoints, but none can be read; none is set aside.
         """
-        steps = self._last.expected()
-        unreadable: dict[str, str] = {}
+        steps = self._last.expected_steps()
+        unreadable: dict[str, str] = {}  # Reasons by path, the newest first.
         while steps:
             path = self._last.prefix(steps[-1])
-            reason = damage(path)
+            reason = find_damage(path)
             if not reason:
                 break
             unreadable[path] = reason

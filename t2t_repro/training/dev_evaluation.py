@@ -1,7 +1,7 @@
 """Scores the dev set in training: nll, a metric of translations, pictures of attention."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +16,9 @@ from t2t_repro.training.workers import Workers
 
 # Rows in the table of translations, rounded up for a mixture; sentences that a preview translates.
 _SAMPLES, _PREVIEWED = 5, 3
+
+# Translations; of each `_Part`, the nll in nats and the number of target tokens of its batches.
+Share = tuple[list[str], Sequence[float], Sequence[float]]
 
 
 class _Part(NamedTuple):
@@ -55,7 +58,7 @@ class DevEvaluation:
 
     def __post_init__(self) -> None:
         model, data, settings = self.model, self.data, self.settings
-        self._draw_images = settings.images(model, data) if settings.images else list
+        self._draw_images = settings.images(model, data) if settings.images else list  # list(): []
         self._source: list[str] = []
         self._target: list[str] = []
         self._parts: list[_Part] = []
@@ -68,29 +71,28 @@ class DevEvaluation:
             self._parts.append(_Part(name, slice(start, len(self._source)), in_store))
         self._loss = HeldOutLoss(model, data.store("dev"))
 
-    def share(self, preview: bool = False) -> Any:
+    def compute_share(self, preview: bool = False) -> Share:
         """Computes this worker's share of the evaluation.
 
         Args:
             preview: whether only the first three sentences are translated.
 
         Returns:
-            the translations of its sentences; the nll of its batches in nats, summed for each part;
-            the number of target tokens of each part. JSON can hold them.
+            of n workers, every n-th translation, and sums over every n-th batch of each part.
         """
         index, count = self.workers.index, self.workers.count
         source = self._source[: _PREVIEWED if preview else None][index::count]
-        n_best_lists = self.translator.translate(source, first=None)
+        n_best_lists = self.translator.translate(source, first=None)  # No warnings.
         sums = [self._loss.sums(index, count, part.in_store) for part in self._parts]
         nll, tokens = zip(*sums, strict=True)
         return [best.text for best, *_ in n_best_lists], nll, tokens
 
     def scores(self, shares: list[Any]) -> DevScores:
-        """Returns the scores from the shares of all workers, in their order."""
+        """Returns the scores from all workers' shares, in their order, also after JSON."""
         translations, nll_of_workers, tokens_of_workers = zip(*shares, strict=True)
         texts = [""] * sum(map(len, translations))
         for worker, worker_texts in enumerate(translations):
-            texts[worker :: len(shares)] = worker_texts
+            texts[worker :: len(shares)] = worker_texts  # As in `compute_share`.
         nll = [sum(of_part) for of_part in zip(*nll_of_workers, strict=True)]
         tokens = [sum(of_part) for of_part in zip(*tokens_of_workers, strict=True)]
         is_preview = len(texts) < len(self._source)
@@ -114,11 +116,11 @@ class DevEvaluation:
         return self.settings.metric(texts[lines], self._target[lines], self._source[lines])
 
     def _samples(self, texts: list[str]) -> str:
-        """Returns a Markdown table of some translations of every part."""
+        """Returns a Markdown table of the first translations of every part."""
         per_part = math.ceil(_SAMPLES / len(self._parts))
         table = ["| source | translation | reference |", "|---|---|---|"]
         for part in self._parts:
-            columns = (side[part.lines][:per_part] for side in (self._source, texts, self._target))
+            columns = [side[part.lines][:per_part] for side in (self._source, texts, self._target)]
             # A preview has fewer translations than there are sources.
             for row in zip(*columns, strict=False):
                 cells = (cell.replace("\n", " ").replace("|", "¦") for cell in row)

@@ -51,8 +51,8 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
         raise UserError(f"{problem}: bind it to the model directory of that checkpoint.")
     if init_from is None:
         return None
-    if not CheckpointFolder(directory.checkpoints).expected():
-        return InitialModel(Path(expanduser(init_from)), checkpoint)
+    if not CheckpointFolder(directory.checkpoints).expected_steps():  # A new run.
+        return InitialModel(Path(expanduser(init_from)), checkpoint)  # Path.expanduser may raise.
     if not read_ancestry(directory.ancestry_json):
         problem = f"{directory.path} has a run that began without train.init_from: leave it out"
         raise UserError(f"{problem}, or give another --model_dir to start from {init_from}.")
@@ -105,15 +105,15 @@ class InitialModel:
                 apart = f"trained apart in {self.directory.path}"
                 raise UserError(f"{problem}, {apart}: bind {initial_tied!r} here, too.")
 
-    def give(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
-        """Copies the weights into a built model, and logs the copied rows.
+    def copy_weights_to(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
+        """Copies the weights into a built model: of tables, only rows of subwords that both have.
 
         Args:
             model: has passed `check_fits`.
             subwords: its subword models.
 
         Returns:
-            the record of the initial model.
+            the initial model's entry in ancestry.json.
 
         Raises:
             UserError: the initial model's checkpoint cannot be loaded.
@@ -125,6 +125,7 @@ class InitialModel:
         for weight in model.trainable_variables:
             if name_of(weight) not in copied:
                 weight.assign(weights[name_of(weight)])
+        # "embedding/table" is logged as "embedding".
         rows = (f"{name.split('/')[0]} {copied[name]:,} copied, {new[name]:,} new" for name in new)
         logging.info(
             f"train: starts from the weights of {self.directory.path}, {self.checkpoint} "
@@ -137,10 +138,11 @@ class InitialModel:
     def _copy_rows(
         self, initial: Transformer, model: Transformer, subwords: SubwordPair
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Copies embedding rows of subwords that both vocabularies share.
+        """Copies rows of tables, and of the softmax's bias, whose subwords both vocabularies have.
 
         Returns:
-            how many rows were copied, and how many are new, by the name of each table and bias.
+            the number of subwords with copied rows, such as {"embedding/table": 31_000}; and of
+            those with new ones, likewise.
         """
         copied: dict[str, int] = {}
         new: dict[str, int] = {}
@@ -149,12 +151,12 @@ class InitialModel:
             table = getattr(model, name).table
             # `check_fits` makes sure that all roles had one table.
             rows = getattr(initial, initial_tables[roles[0]]).table.numpy()
-            side = _SIDES[roles[0]]
+            side = _SIDES[roles[0]]  # Any of the roles: those that share a table share ids.
             wanted, existing = subwords[side], self.subwords[side]
             ids = matching_ids(wanted, existing)
             counts = int((ids >= 0).sum()), int((ids < 0).sum())
             if wanted.model_path.read_bytes() == existing.model_path.read_bytes():
-                # Copies rows without a subword too: the softmax scores them like the others.
+                # Copies rows without a subword too, uncounted: the softmax scores them as well.
                 ids = np.arange(min(table.shape[0], len(rows)))
             is_copied = ids >= 0
             pairs = [(table, rows)]
@@ -163,7 +165,7 @@ class InitialModel:
                 pairs.append((bias, initial_bias.numpy()))
             for variable, initial_values in pairs:
                 # Row ids[i] of the initial values becomes row i, unless ids[i] is negative.
-                values = np.array(variable.numpy())
+                values = np.array(variable.numpy())  # A copy that may be changed.
                 values[: len(ids)][is_copied] = initial_values[ids[is_copied]]
                 variable.assign(values)
                 copied[name_of(variable)], new[name_of(variable)] = counts
@@ -171,7 +173,7 @@ class InitialModel:
 
 
 def _table_of_role(tied: str) -> dict[str, str]:
-    """Returns the name of the table of each role, for a value of `tied_embeddings`."""
+    """Names the table of each role: for "none" {"source": "own_source_embedding", ...}."""
     return {
         "source": "own_source_embedding" if tied in OWN_SOURCE_EMBEDDING else "embedding",
         "target": "embedding",
@@ -180,7 +182,7 @@ def _table_of_role(tied: str) -> dict[str, str]:
 
 
 def _roles_of_table(tied: str) -> dict[str, list[str]]:
-    """Returns the roles of each table by its name, for a value of `tied_embeddings`."""
+    """Names the roles of each table: for "all" {"embedding": ["source", "target", "softmax"]}."""
     tables = _table_of_role(tied)
     return {name: [role for role in tables if tables[role] == name] for name in tables.values()}
 
@@ -202,6 +204,6 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
             parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
             problem = f"TrainStep.frozen names {part!r}, expected parts of the model"
             raise UserError(f"{problem}: {parts}; or parts of these, such as 'encoder/layer_0'.")
-    prefixes = tuple(f"{part}/" for part in frozen)
+    prefixes = tuple(f"{part}/" for part in frozen)  # "layer_1/" is not in "layer_10/".
     weights = zip(names, model.trainable_variables, strict=True)
     return [weight for name, weight in weights if not name.startswith(prefixes)]

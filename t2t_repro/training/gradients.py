@@ -10,7 +10,6 @@ that captures the variables of a MirroredStrategy fails on the second device.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -53,7 +52,7 @@ class MicroBatchGradients:
                 Batch(ids, ids, tf.TensorSpec([2], tf.int32)),
                 tf.TensorSpec([], tf.float32),
             ],
-            jit_compile=self.jit_compile or None,
+            jit_compile=self.jit_compile or None,  # None is TensorFlow's default.
             autograph=False,
         )
         # Traced once for all shapes and replicas: MirroredStrategy would trace again for every
@@ -68,7 +67,7 @@ class MicroBatchGradients:
         Args:
             step: number of updates before this one, an int64 scalar.
             first: number of the first micro-batch in the global batch.
-            batch: the micro-batches.
+            batch: the micro-batches; their number is static.
             scale: factor of the gradients, a float32 scalar.
 
         Returns:
@@ -77,7 +76,7 @@ class MicroBatchGradients:
         weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
         compute = self.function if tf.config.functions_run_eagerly() else self._traced
 
-        def gradients_of(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
+        def gradients_of(index: tf.Tensor | int) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
             micro_batch = Batch(batch.source[index], batch.target[index], batch.capacity)
             return compute(weights, seeds, micro_batch, scale)
@@ -89,7 +88,7 @@ class MicroBatchGradients:
             lambda total, index: tf.nest.map_structure(tf.add, total, gradients_of(index)),
             tf.range(batch.source.shape[0]),
             initializer=(LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in updated]),
-            parallel_iterations=1,
+            parallel_iterations=1,  # Memory for one micro-batch at a time.
         )
 
     def _compute_micro_batch(
@@ -97,12 +96,12 @@ class MicroBatchGradients:
     ) -> tuple[LossSums, list[tf.Tensor]]:
         """Computes loss sums, and gradients of loss · scale, of a micro-batch [rows, length].
 
-        The function is pure. XLA treats the value of `capacity` as a constant, and compiles a
-        program for each.
+        The function is pure: `weights` and `seeds` take the place of the model's variables. XLA
+        treats the value of `capacity` as a constant, and compiles a program for each.
         """
         updated = list(compress(weights, self._is_updated))
         trainable = zip(self.model.trainable_variables, weights, strict=True)
-        seed_variables = self.model.non_trainable_variables
+        seed_variables = self.model.non_trainable_variables  # Only dropout layers have any.
         dropout = zip(seed_variables, tf.unstack(scrambled(seeds)), strict=True)
         with gpu.compiled(self.jit_compile):
             with tf.GradientTape() as tape:
@@ -116,7 +115,7 @@ class MicroBatchGradients:
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-        """Returns [dropout layers, 2], the seeds of one micro-batch's dropout layers."""
+        """Returns the seeds of one micro-batch's dropout layers, [dropout layers, 2] int64."""
         key = tf.constant([self.seed, 0], tf.int64)
         for part in (step, tf.cast(number, tf.int64)):
             key = tf.random.experimental.stateless_fold_in(key, part)

@@ -53,7 +53,7 @@ class TransformerSchedule(InverseSquareRoot):
     def __init__(
         self, d_model: Count, warmup_steps: Count = 4000, constant: Positive = 1.0
     ) -> None:
-        super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)
+        super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)  # The peak.
         self.d_model = d_model
         self.constant = constant
 

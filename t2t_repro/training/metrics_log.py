@@ -73,7 +73,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._tokens = 0
         self._began = time.monotonic()
         self._paused = 0.0
-        # Seconds of training and tokens so far, after each of the last updates.
+        # Seconds of training and tokens so far, before the last updates and after each of them.
         self._marks = deque([(0.0, 0)], maxlen=max(schedule.log_every, _LEAST_UPDATES) + 1)
         self._progress = ""
         self._bar = tqdm(
@@ -85,7 +85,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         )
 
     def __enter__(self) -> "MetricsLog":
-        self.callbacks.model.stop_training = False
+        self.callbacks.model.stop_training = False  # As Keras's `fit` does.
         self.callbacks.on_train_begin()
         return self
 
@@ -97,7 +97,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         finally:
             self.callbacks.on_train_end()
 
-    def text(self, name: str, markdown: str, step: int) -> None:
+    def write_text(self, name: str, markdown: str, step: int) -> None:
         """Writes a text to TensorBoard."""
         with self._writing():
             tf.summary.text(name, markdown, step=step)
@@ -110,7 +110,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             if self.directory:
                 sync(*self.directory.glob("events.out.tfevents.*"))
 
-    def update(self, step: int, result: StepResult, tokens: int, capacity: int) -> None:
+    def report_update(self, step: int, result: StepResult, tokens: int, capacity: int) -> None:
         """Reports one update.
 
         Args:
@@ -169,7 +169,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             self._bar.set_postfix_str(self._progress)
             self._paused += time.monotonic() - began
 
-    def evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
+    def report_evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
         """Reports the dev evaluation after update `step`; it took `seconds`."""
         perplexity = _perplexity(scores.nll)
         logging.info(
@@ -186,7 +186,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         logs = self._last_scalars | {f"val_{name}": value for name, value in values.items()}
         self.callbacks.on_epoch_end(step - 1, logs)
         self._write_scalars("dev", values | {"perplexity": perplexity}, step)
-        self.text("dev/translations", scores.samples, step)
+        self.write_text("dev/translations", scores.samples, step)
         if step in self.schedule.preview_at:
             logging.info(f"step {step}: dev translations\n{scores.samples}")
         with self._writing():
@@ -229,7 +229,7 @@ def _open_writer(directory: Path | None, state: RunState) -> tf.summary.SummaryW
         return tf.summary.create_noop_writer()
     writer = tf.summary.create_file_writer(str(directory))
     start = tf.compat.v1.Event(
-        # The first step that is dropped.
+        # The first step that is dropped. A run's text is written at step 0, before its updates.
         step=state.step + 1 if state.step else 0,
         session_log=tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START),
     )

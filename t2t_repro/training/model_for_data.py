@@ -30,7 +30,7 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
             activation or norm is unknown.
     """
     model, preparation = experiment.model, experiment.preparation
-    check_names(model.config)
+    check_names(model.config)  # Of activation and norm.
     initial_rows: Mapping[str, Any] = {}
     if initial and not (preparation.subwords or preparation.source_subwords):
         reason = "since prepare.subwords is not bound"

@@ -28,7 +28,7 @@ class MovingAverage(tf.Module):
     def __init__(self, weights: Sequence[keras.Variable], decay: float | None = None) -> None:
         super().__init__()
         self._decay = decay
-        self._weights = [weight.value for weight in weights] if self._decay else []
+        self._weights = [weight.value for weight in weights] if self._decay else []  # tf.Variables.
         self._strategy = tf.distribute.get_strategy()
         with self._strategy.scope():
             self.values = [tf.Variable(weight, trainable=False) for weight in self._weights]
@@ -52,7 +52,7 @@ class MovingAverage(tf.Module):
             self._strategy.extended.update(average, approach, args=(weight, share), group=False)
 
     @contextlib.contextmanager
-    def in_place(self) -> Iterator[None]:
+    def replacing_weights(self) -> Iterator[None]:
         """Puts the average, if there is one, in place of the weights within a `with` block."""
         original = [tf.identity(weight) for weight in self._weights]
         try:

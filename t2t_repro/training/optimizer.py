@@ -37,14 +37,14 @@ class SummedUpdate:
         if unsupported or type(optimizer).apply is not keras.Optimizer.apply:
             problem = f"{type(optimizer).__name__} has {unsupported or 'its own `apply`'}"
             fix = "bind TrainStep.micro_batches or MovingAverage.decay"
-            raise UserError(f"the optimizer {problem}, expected `update_step` alone: {fix}.")
-        # Switches off Keras's sum over replicas, which is taken already; no public option does.
+            raise UserError(f"the optimizer {problem}, expected no more than `update_step`: {fix}.")
+        # Keras would sum over replicas again, and no public option prevents it: `list` only copies.
         optimizer._all_reduce_sum_gradients = list
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = optimizer
         self._variables = variables
         self._average = average
-        self._has_been_usable = tf.Variable(True, trainable=False)
+        self._all_usable = tf.Variable(True, trainable=False)
 
     def __call__(self, gradients: list[tf.Tensor], is_usable: tf.Tensor) -> None:
         """Updates the weights.
@@ -56,12 +56,12 @@ class SummedUpdate:
             gradients: one per variable, the same on every replica.
             is_usable: whether the loss and the norm of the gradients are finite.
         """
-        has_been_usable = tf.identity(self._has_been_usable) & is_usable
-        self._has_been_usable.assign(has_been_usable)
+        all_usable = tf.identity(self._all_usable) & is_usable
+        self._all_usable.assign(all_usable)
 
         def update() -> tf.Tensor:
             self._strategy.run(self._optimizer.apply, args=(gradients, self._variables))
             self._average.update(self._optimizer.iterations)
-            return tf.constant(True)
+            return tf.constant(True)  # Both branches of `cond` have a result.
 
-        tf.cond(has_been_usable, update, lambda: False)
+        tf.cond(all_usable, update, lambda: False)

@@ -97,7 +97,7 @@ class RunState:
         # Scores of different metrics are not compared.
         best = self.best_score if self.metric in ("", scores.metric) else None
         sign = 1 if scores.higher_is_better else -1
-        rank = (sign * scores.score, -scores.nll)
+        rank = (sign * scores.score, -scores.nll)  # Higher is better; nll decides ties.
         best_rank = (-math.inf if best is None else sign * best, -self.nll_of_best_score)
         is_best = {"score": rank > best_rank, "nll": scores.nll < self.best_nll}
         stale = self.stale if criterion == self.criterion else 0

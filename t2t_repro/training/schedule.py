@@ -39,13 +39,16 @@ class TrainingSchedule:
         return step % self.evaluate_every == 0 or step == self.steps
 
     def owes_evaluation(self, state: RunState) -> bool:
-        """Returns whether a run that starts or resumes has to score the dev set first."""
+        """Returns whether a run that starts or resumes has to score the dev set first.
+
+        The last step has no scores yet if `steps` was lowered to it.
+        """
         lacks_last_scores = self.is_over(state) and state.evaluated_at != state.step
         return state.awaits_evaluation or lacks_last_scores
 
     def is_out_of_patience(self, state: RunState) -> bool:
         """Returns whether the last `patience` dev evaluations brought no improvement."""
-        is_same_criterion = state.criterion == self.criterion
+        is_same_criterion = state.criterion == self.criterion  # Else `stale` counts another's.
         return self.patience is not None and is_same_criterion and state.stale >= self.patience
 
     def is_over(self, state: RunState) -> bool:

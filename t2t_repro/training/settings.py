@@ -47,7 +47,7 @@ def transformer_schedule(
     d_model: Count, warmup_steps: Count = 4000, constant: Positive = 1.0
 ) -> LearningRateSchedule:
     """Makes the paper's schedule (see `learning_rate.TransformerSchedule`)."""
-    from t2t_repro.training.learning_rate import TransformerSchedule
+    from t2t_repro.training.learning_rate import TransformerSchedule  # Imports Keras.
 
     return TransformerSchedule(d_model, warmup_steps, constant)
 
@@ -55,7 +55,7 @@ def transformer_schedule(
 @configurable("InverseSquareRoot")
 def inverse_square_root(peak: Positive, warmup_steps: Count = 4000) -> LearningRateSchedule:
     """Makes the schedule with a given peak (see `learning_rate.InverseSquareRoot`)."""
-    from t2t_repro.training.learning_rate import InverseSquareRoot
+    from t2t_repro.training.learning_rate import InverseSquareRoot  # Imports Keras.
 
     return InverseSquareRoot(peak, warmup_steps)
 
@@ -83,7 +83,7 @@ def adam(
     Returns:
         a Keras optimizer, without variables yet.
     """
-    from t2t_repro.training.optimizer import Adam
+    from t2t_repro.training.optimizer import Adam  # Imports Keras.
 
     if isinstance(learning_rate, int):
         # Keras refuses an int.

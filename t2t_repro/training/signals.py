@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from absl import logging
 
@@ -33,16 +32,17 @@ class StopRequest:
         self.number: int | None = None
         self._may_interrupt = False
 
-    def __call__(self) -> bool:
+    def is_made(self) -> bool:
         """Returns whether a signal has come."""
         return self.number is not None
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
         """Makes a signal that comes within the block, or came before, raise `Interrupted`."""
+        # Before the check: a signal between the two interrupts as well.
         self._may_interrupt = True
         try:
-            if self():
+            if self.is_made():
                 raise Interrupted
             yield
         finally:
@@ -81,15 +81,16 @@ def _end(number: int) -> None:
 def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
     """Handles the first signal within the block; the second ends the process."""
 
-    def receive(number: int, _: Any) -> None:
+    def receive(number: int, _: object) -> None:
         # The second signal, of either kind, ends the process.
-        for each in SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
+        for kind in SIGNALS:
+            signal.signal(kind, signal.SIG_DFL)
         handle(number)
 
-    handlers = {number: signal.signal(number, receive) for number in SIGNALS}
+    outer_handlers = {number: signal.signal(number, receive) for number in SIGNALS}
+    # Into this socket Python writes the number of a signal when it comes, during C calls as well.
     arrivals, sender = socket.socketpair()
-    sender.setblocking(False)
+    sender.setblocking(False)  # `set_wakeup_fd` demands it.
     outer_wakeup_fd = signal.set_wakeup_fd(sender.fileno())
     watcher = threading.Thread(target=_watch, args=(arrivals,), daemon=True)
     watcher.start()
@@ -97,7 +98,7 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(outer_wakeup_fd)
-        for number, handler in handlers.items():
+        for number, handler in outer_handlers.items():
             signal.signal(number, handler)
         # The watcher reads the end of the stream.
         sender.close()

@@ -84,7 +84,7 @@ class TrainLoop:
             self._stop_at = state.step
             return state
         for source, target, capacity in batches:
-            result = self.step(state.step, source, target, capacity, self._stop())
+            result = self.step(state.step, source, target, capacity, self._stop.is_made())
             # Reads the result of the previous update, while the device computes this one.
             self._read_last_update()
             tokens = self.batches.count_tokens(state.epoch, state.batch)
@@ -109,7 +109,7 @@ class TrainLoop:
         except (Interrupted, UserError):
             # A signal to the process group also ends the processes that prepare the epoch, which
             # is a UserError here.
-            if not self._stop():
+            if not self._stop.is_made():
                 raise
             return None
 
@@ -118,18 +118,18 @@ class TrainLoop:
         self._read_last_update()
         began = time.monotonic()
         share = None  # It stays None if a signal interrupts the evaluation.
-        with self.log.evaluating(), self.step.average.in_place():
+        with self.log.evaluating(), self.step.average.replacing_weights():
             with contextlib.suppress(Interrupted), self._stop.interrupting():
-                share = self.evaluation.share(preview)
+                share = self.evaluation.compute_share(preview)
             shares = self.workers.gather(share)
             if None in shares:
                 # There may be no time to finish: a resumed run begins with this evaluation.
                 self._stop_at = state.step
                 return state.awaiting_evaluation()
             scores = self.evaluation.scores(shares)
-        self.log.evaluation(state.step, scores, time.monotonic() - began)
+        self.log.report_evaluation(state.step, scores, time.monotonic() - began)
         evaluated = state.after_evaluation(scores, self.schedule.criterion)
-        if not evaluated.stale and not preview:
+        if not evaluated.stale and not preview:  # It is the best so far.
             self.checkpoints.save_best(evaluated)
         return evaluated
 
@@ -162,12 +162,12 @@ class TrainLoop:
         if result.stop_votes:
             # All workers make one more update: it may be under way already.
             self._stop_at = min(self._stop_at, step + 1)
-        self.log.update(step, result, tokens, total_capacity)
+        self.log.report_update(step, result, tokens, total_capacity)
 
     def _ends(self, state: RunState) -> bool:
         """Returns whether the run is over or stopped; several workers stop at the same step."""
-        is_stopped = self._stop() if self.workers.count == 1 else state.step >= self._stop_at
-        return is_stopped or self.schedule.is_over(state)
+        stopped = self._stop.is_made() if self.workers.count == 1 else state.step >= self._stop_at
+        return stopped or self.schedule.is_over(state)
 
     def _log_end(self, state: RunState) -> None:
         """Logs why the run ends, and sets `stopped_by` if a signal ends it."""

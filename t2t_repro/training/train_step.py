@@ -105,8 +105,8 @@ class TrainStep:
     def __call__(
         self,
         step: int,
-        source: np.ndarray,
-        target: np.ndarray,
+        source: np.ndarray | tf.Tensor,
+        target: np.ndarray | tf.Tensor,
         capacity: np.ndarray | tf.Tensor | None = None,
         asks_to_stop: bool = False,
     ) -> StepResult:
@@ -151,10 +151,10 @@ class TrainStep:
     def _gradients(
         self, step: tf.Tensor, batch: Batch, vote: tf.Tensor
     ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
-        """Computes one replica's micro-batches; returns sums of all replicas.
+        """Computes one replica's micro-batches; returns sums over all replicas.
 
-        These are the sums of losses, votes and gradients. Every replica receives all micro-batches
-        of its worker, a hundred kilobytes of ids.
+        They are of losses, of votes and of gradients of the mean loss. Every replica receives all
+        micro-batches of its worker, a hundred kilobytes of ids, and cuts out its own.
         """
         replica = tf.distribute.get_replica_context()
         count = self.micro_batches_per_replica
@@ -162,9 +162,11 @@ class TrainStep:
         number = tf.cast(replica.replica_id_in_sync_group, tf.int32) * count
         first = number - self.own_micro_batches.start
         source, target = (ids[first : first + count] for ids in (batch.source, batch.target))
+        # Slices have lost the static number that `MicroBatchGradients` needs.
         for ids in (source, target):
             ids.set_shape([count, None, None])
         own_tokens = tf.math.count_nonzero(target, dtype=tf.float32)
+        # `1.0 *` gives each replica a tensor: TensorFlow refuses to sum one that all share.
         tokens, votes = replica.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
         replica_batch = Batch(source, target, batch.capacity)
         sums, gradients = self.micro_batch_gradients(step, number, replica_batch, 1.0 / tokens)
@@ -177,7 +179,7 @@ class TrainStep:
         return tf.nest.map_structure(lambda value: local_values(value)[0], per_replica)
 
     def compile(self, shapes: Sequence[BatchShape]) -> None:
-        """Runs one micro-batch of every shape on every replica, and updates nothing.
+        """Runs a micro-batch of padding of every shape on every replica; updates nothing.
 
         XLA, if used, compiles a program for each shape. A batch that does not fit in memory is
         reported in the first minutes, not hours later.
@@ -214,6 +216,6 @@ class TrainStep:
 
 
 def _batch_spec(micro_batches: int) -> Batch:
-    """Returns the `tf.TensorSpec`s of a batch of any lengths."""
+    """Returns the `tf.TensorSpec`s of a batch of any rows and lengths."""
     ids = tf.TensorSpec([micro_batches, None, None], tf.int32)
     return Batch(ids, ids, tf.TensorSpec([2], tf.int32))

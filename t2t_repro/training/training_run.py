@@ -37,7 +37,7 @@ from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.workers import Workers, choose_strategy, find_workers
 
-_PAPER_AVERAGES = 5  # Checkpoints of the base model (section 6.1).
+_AVERAGED = 5  # Checkpoints, for the paper's base model (section 6.1).
 
 
 def train(
@@ -85,7 +85,7 @@ def train(
 
 
 def make_step(experiment: Experiment, initial: InitialModel | None, workers: Workers) -> TrainStep:
-    """Makes the model and its update on the devices of all workers.
+    """Seeds the process, and makes the model and its update on the devices of all workers.
 
     Raises:
         UserError: the optimizer, the frozen parts or the initial model do not fit the model.
@@ -157,8 +157,8 @@ class TrainingRun:
         evaluation = DevEvaluation(step.model, translator, data, workers, self.settings.evaluation)
         report = batches.report()
         logging.info("data: %s", report)
-        complete_configuration = configuration()
-        state, differences = self._begin(data, report, complete_configuration)
+        full_configuration = configuration()
+        state, differences = self._begin(data, report, full_configuration)
         if schedule.has_ended(state):
             batches.close()
             return state
@@ -172,7 +172,7 @@ class TrainingRun:
         log = MetricsLog(tensorboard, schedule, state, self._callbacks)
         with closing(batches), log:
             if differences or not state.step:
-                log.text("configuration", complete_configuration.operative_markdown, state.step)
+                log.write_text("configuration", full_configuration.operative_markdown, state.step)
             loop = TrainLoop(step, batches, self._checkpoints, schedule, evaluation, workers, log)
             state = loop.run(state)
         if loop.stopped_by:
@@ -232,7 +232,7 @@ class TrainingRun:
         if self.initial:
             state = self._start_from(self.initial, data)
         elif workers.is_chief and not self._checkpoints.newest:
-            # Of an earlier start that was killed before its first checkpoint.
+            # Left by an earlier start that was killed before its first checkpoint.
             directory.ancestry_json.unlink(missing_ok=True)
         workers.check_same("a --model_dir at step", state.step)
         self._log_start(state, differences)
@@ -240,7 +240,7 @@ class TrainingRun:
 
     def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
         """Copies the initial model's weights, and returns a state in which their scores are due."""
-        ancestor = initial.give(self.step.model, data.subwords)
+        ancestor = initial.copy_weights_to(self.step.model, data.subwords)
         self.step.average.restart()
         self.workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
         if self.workers.is_chief:
@@ -249,8 +249,8 @@ class TrainingRun:
         return RunState().awaiting_evaluation()
 
     def _log_start(self, state: RunState, differences: Sequence[str]) -> None:
-        """Logs the step after which a run goes on or has finished, and differences from before."""
-        # A new run. One that was stopped before its first update has a checkpoint of step 0.
+        """Logs where an earlier run goes on or has finished, and what differs from it, if any."""
+        # A new run. One that was stopped before its first update also has step 0, but a checkpoint.
         if not state.step and not self._checkpoints.newest:
             return
         is_over = self.settings.schedule.is_over(state)
@@ -266,7 +266,7 @@ class TrainingRun:
         if is_over or differences:
             logging.info(
                 "train: to start from this model's weights with a fresh optimizer, on the same or "
-                f"other data, give another --model_dir with {self.directory.as_parent()}"
+                f"other data, give another --model_dir with {self.directory.init_from_binding()}"
             )
 
     def _log_next_commands(self, data_dir: Path, split: str) -> None:
@@ -275,6 +275,6 @@ class TrainingRun:
         model = f"--model_dir={shlex.quote(str(path))}"
         is_default = data_dir == path.parent / "data"
         data = "" if is_default else f" --data_dir={shlex.quote(str(data_dir))}"
-        last = min(len(CheckpointFolder(self.directory.checkpoints).trained()), _PAPER_AVERAGES)
+        last = min(len(CheckpointFolder(self.directory.checkpoints).trained_steps()), _AVERAGED)
         average = f"python -m t2t_repro.average {model} --last={last}, then " if last > 1 else ""
         logging.info(f"next: {average}python -m t2t_repro.evaluate {model}{data}{split}")

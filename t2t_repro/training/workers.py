@@ -93,7 +93,7 @@ class Workers:
         All workers must call it at the same point.
 
         Args:
-            value: this worker's value, of types that JSON has; tuples are returned as lists.
+            value: this worker's value, of types that JSON has. Several workers get tuples as lists.
         """
         if self.count == 1:
             return [value]
@@ -129,7 +129,7 @@ class Workers:
         """Checks that a value is the same on all workers.
 
         Args:
-            what: names the value in the error.
+            what: names the value in the error, such as "the configuration".
             value: this worker's value, of types that JSON has. Of a list, the error shows the items
                 that differ.
             hint: how to fix a difference, in the error.
@@ -160,11 +160,7 @@ class Workers:
         self.check_same("a --model_dir with the newest checkpoint", newest)
 
     def _connect(self) -> None:
-        """Waits for all workers, and sets `strategy`.
-
-        Raises:
-            UserError: the port of this worker is taken.
-        """
+        """Waits for all workers, and sets `strategy`; from then on only the chief logs."""
         who = f"worker {self.index} (of 0 to {self.count - 1})"
         logging.info("%s waits for the others; worker 0 writes the log", who)
         if not self.is_chief:
@@ -212,7 +208,7 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
     try out several replicas.
 
     Args:
-        cpu_replicas: number of logical devices that the CPU is split into.
+        cpu_replicas: number of logical devices of the CPU; ignored if there is a GPU.
 
     Returns:
         a MirroredStrategy; TensorFlow's default one for a single device.
@@ -255,11 +251,7 @@ def find_workers() -> Workers:
 
 
 def _tf_config_workers() -> Workers:
-    """Returns the workers that TF_CONFIG names.
-
-    Raises:
-        UserError: TF_CONFIG does not describe workers.
-    """
+    """Returns the workers of TF_CONFIG, the chief first; just this process if it names one."""
     try:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         jobs = resolver.cluster_spec().as_dict()

@@ -70,7 +70,7 @@ def test_an_operation_has_one_core_where_there_is_no_gpu(has_gpu, cores, monkeyp
     threads = "tensorflow.config.threading.set_intra_op_parallelism_threads"
     monkeypatch.setattr(threads, received.append)
     monkeypatch.setattr(batch_plan, "_has_gpu", lambda: has_gpu)
-    batch_plan.one_core_a_batch()
+    batch_plan.limit_operations_to_one_core()
     assert received == cores
 
 

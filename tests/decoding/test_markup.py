@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from t2t_repro.decoding.kept import kept
-from t2t_repro.decoding.markup import elements, lower
+from t2t_repro.decoding.markup import elements, insert_markup
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentences import find_aligner, translate_sentences
 from t2t_repro.decoding.translator import Translator
@@ -84,7 +84,7 @@ def test_any_translation_and_alignment_keeps_well_formed_text(kind):
 def test_markup_goes_around_the_words_that_align(line, expected):
     words = re.sub(" <wbr/>(?=!)|<[^>]*>", "", expected or "Los:0 jetzt:2").split()
     links = {n: int(re.findall(r"\d", word)[0]) for n, word in enumerate(words)}
-    found = lower(line, re.sub(r":\d", "", " ".join(words)), links)
+    found = insert_markup(line, re.sub(r":\d", "", " ".join(words)), links)
     assert found == re.sub(r":\d", "", expected if "走" not in expected else "")
 
 

@@ -3,7 +3,7 @@
 import pytest
 from sacrebleu.metrics import BLEU
 
-from t2t_repro.evaluation.paper_bleu import at_compounds, moses_words, paper_bleu
+from t2t_repro.evaluation.paper_bleu import moses_tokeniser, paper_bleu, split_at_hyphens
 from t2t_repro.evaluation.scores import bleu
 
 HYPOTHESES = [
@@ -28,8 +28,8 @@ TOKENISED = [
 
 
 def words_of(lines):
-    words = moses_words("de")
-    return [at_compounds(words(line)) for line in lines]
+    words = moses_tokeniser("de")
+    return [split_at_hyphens(words(line)) for line in lines]
 
 
 def test_tokens_by_hand():
@@ -46,7 +46,7 @@ def test_tokens_by_hand():
     ],
 )
 def test_compounds_are_taken_apart_as_t2t_s_perl_does_it(line, expected):
-    assert at_compounds(line) == expected
+    assert split_at_hyphens(line) == expected
 
 
 def test_it_is_never_taken_for_sacrebleu():

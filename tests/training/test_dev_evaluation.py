@@ -70,7 +70,7 @@ def evaluation(data):
 
 
 def scores(evaluation):
-    return evaluation.scores([evaluation.share()])
+    return evaluation.scores([evaluation.compute_share()])
 
 
 def test_attention_is_drawn_where_asked_for_with_the_current_weights(evaluation):
@@ -123,7 +123,7 @@ def shared_out(evaluation, data, count, **options):
         SimpleNamespace(index=i, count=count, is_chief=i == 0) for i in range(count)
     ]
     evaluations = [evaluation(data, one) for one in workers]
-    shares = [json.loads(json.dumps(one.share(**options))) for one in evaluations]
+    shares = [json.loads(json.dumps(one.compute_share(**options))) for one in evaluations]
     assert sorted(line for share in shares for line in share[0]) == sorted(SOURCE)
     return evaluations, shares
 

@@ -113,7 +113,7 @@ def other(tmp_path):
 def recorded():
     """Records what is logged, and the step and nll of every dev evaluation, exactly."""
     record = SimpleNamespace(text="", evaluations=[])
-    report = MetricsLog.evaluation
+    report = MetricsLog.report_evaluation
 
     def evaluation(self, step, scores, seconds):
         record.evaluations.append((step, scores.nll))
@@ -123,7 +123,7 @@ def recorded():
         record.text += f"{text % values if values else text}\n"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MetricsLog, "evaluation", evaluation)
+        patch.setattr(MetricsLog, "report_evaluation", evaluation)
         patch.setattr(logging, "info", info)
         patch.setattr(logging, "warning", info)
         yield record

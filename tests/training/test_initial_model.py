@@ -66,7 +66,7 @@ def test_rows_are_copied_by_subword_whatever_is_tied(before, now, subwords, tmp_
     ours, fresh = (model_of(tied=now, seed=5) for _ in range(2))
     initial = InitialModel(tmp_path)
     initial.check_fits(ours)
-    record = initial.give(ours, new)
+    record = initial.copy_weights_to(ours, new)
     for role, rows in tables(ours).items():
         side = 0 if role == "source" else 1
         pieces, known = new[side].pieces(), old[side].pieces()
@@ -94,7 +94,7 @@ def test_rows_without_a_subword_are_copied_with_the_same_vocabulary(
 ):
     theirs = write_initial(tmp_path, shared(subwords["one"]), rows=before)
     ours, fresh = (model_of(rows=now, seed=5) for _ in range(2))
-    InitialModel(tmp_path).give(ours, shared(subwords[vocabulary]))
+    InitialModel(tmp_path).copy_weights_to(ours, shared(subwords[vocabulary]))
     rows, theirs_rows, fresh_rows = (tables(model)["target"] for model in (ours, theirs, fresh))
     np.testing.assert_array_equal(rows[:copied], theirs_rows[:copied])
     rest = max(copied, 275)
@@ -111,4 +111,4 @@ def test_dropout_rates_and_precision_may_differ(subwords, tmp_path):
     write_initial(tmp_path, shared(subwords["one"]))
     ours = model_of(dtype="mixed_bfloat16", config={"dropout": 0.3, "relu_dropout": 0.1})
     InitialModel(tmp_path).check_fits(ours)
-    InitialModel(tmp_path).give(ours, shared(subwords["one"]))
+    InitialModel(tmp_path).copy_weights_to(ours, shared(subwords["one"]))

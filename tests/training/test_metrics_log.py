@@ -44,7 +44,7 @@ def test_speed_is_of_several_updates_and_leaves_evaluations_out(tmp_path, clock)
                 with log.evaluating():
                     clock.append(1000.0)
             clock.append(second)
-            log.update(step, RESULT, tokens=100, capacity=120)
+            log.report_update(step, RESULT, tokens=100, capacity=120)
     speeds = dict(curve(tmp_path, "train/real_tokens_per_second"))
     assert speeds[1] == pytest.approx(50.0)
     assert max(speeds.values()) <= 100 * 10 / 9
@@ -61,7 +61,7 @@ def test_the_first_line_comes_soon_however_long_an_update_takes(
     with caplog.at_level("INFO", logger="absl"), log_of(tmp_path, 1000, log_every=50) as log:
         for step in range(1, 51):
             clock.append(seconds)
-            log.update(step, RESULT, tokens=100, capacity=120)
+            log.report_update(step, RESULT, tokens=100, capacity=120)
     assert f"step {shown}/1000" in caplog.messages[0]
     assert f"{seconds:.2g} s/update" in caplog.messages[0]
     assert len(caplog.messages) == len({shown, 50})
@@ -114,8 +114,8 @@ def test_every_event_is_reported(log):
     recording = Recording()
     corpora = [CorpusScores("news", 1.0, 20.0)]
     with log(recording) as run:
-        run.update(5, RESULT, 90, 100)
-        run.evaluation(5, DevScores(1.5, 30.0, "| a |", "strict BLEU", corpora=corpora), 0.1)
+        run.report_update(5, RESULT, 90, 100)
+        run.report_evaluation(5, DevScores(1.5, 30.0, "| a |", "strict BLEU", corpora=corpora), 0.1)
     dev = {"nll": 1.5, "strict_bleu": 30.0, "news/nll": 1.0, "news/strict_bleu": 20.0}
     assert recording.calls == [
         ("begin", 9, 0.5),
@@ -133,5 +133,5 @@ def test_a_callback_does_not_end_the_run(log, caplog):
 
     with log(Stop()) as run:
         for step in (5, 6):
-            run.update(step, RESULT, 90, 100)
+            run.report_update(step, RESULT, 90, 100)
     assert caplog.text.count("stop_training") == 1

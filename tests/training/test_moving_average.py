@@ -76,7 +76,7 @@ def test_the_average_stands_in_for_the_weights_for_a_while(tmp_path):
     before = copies(run.model)
 
     def use():
-        with run.average.in_place():
+        with run.average.replacing_weights():
             assert_same(copies(run.model), run.averages())
             raise KeyboardInterrupt
 

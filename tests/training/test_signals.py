@@ -20,7 +20,7 @@ from t2t_repro.training.signals import stop_requested
 logging.set_verbosity("info")
 with stop_requested() as stop:
     print("ready", flush=True)
-    while sys.argv[1:] and not stop():
+    while sys.argv[1:] and not stop.is_made():
         pass
     print("noted", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2_000_000_000)

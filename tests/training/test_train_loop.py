@@ -110,7 +110,7 @@ class Run:
         self.batches = batches
         self.stopped_by = None
 
-    def share(self, preview=False):
+    def compute_share(self, preview=False):
         self.evaluated.append(float(self.model.trainable_variables[0].numpy().ravel()[0]))
         return next(self._scores)
 
@@ -151,7 +151,7 @@ def restarted(step, initial):
     variables = [*step.model.trainable_variables, *step.optimizer.variables]
     for variable, value in zip(variables, initial, strict=True):
         variable.assign(value)
-    step.apply._has_been_usable.assign(True)
+    step.apply._all_usable.assign(True)
     return step
 
 
@@ -238,13 +238,13 @@ def test_an_evaluation_that_a_signal_interrupts_is_made_by_the_run_that_goes_on(
     scores = [(4.0, 10.0), (3.0, 12.0), (3.5, 11.0)]
     end = Run(tmp_path / "whole", CountingStep(), batches, 6, scores, schedule).go()
     first = Run(tmp_path / "cut", CountingStep(), batches, 6, scores[: at // 2 - 1], schedule)
-    take_share = first.share
+    take_share = first.compute_share
 
     def share(preview=False):
         updates = int(first.optimizer.iterations.numpy())
         return send(signal.SIGTERM)() if updates == at else take_share()
 
-    monkeypatch.setattr(first, "share", share)
+    monkeypatch.setattr(first, "compute_share", share)
     state = first.go()
     assert (state.step, state.awaits_evaluation, first.stopped_by) == (at, True, signal.SIGTERM)
     # TensorBoard reads files in the order of their names: the second, then a counter.
@@ -266,7 +266,7 @@ def test_previews_are_logged_and_change_nothing(tmp_path, batches, caplog, monke
     schedule = {"preview_at": (2, 4)}
     run = Run(tmp_path / "previews", CountingStep(), batches, 4, [(5.0, 0.0), *scores], schedule)
     if stopped:
-        monkeypatch.setattr(run, "share", lambda preview=False: send(signal.SIGTERM)())
+        monkeypatch.setattr(run, "compute_share", lambda preview=False: send(signal.SIGTERM)())
         assert run.go() == RunState(step=2, batch=2)
         run = Run(tmp_path / "previews", CountingStep(), batches, 4, scores, schedule)
     with caplog.at_level("INFO", logger="absl"):

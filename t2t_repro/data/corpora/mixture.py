@@ -179,11 +179,7 @@ class Altered:
 @configurable()
 @dataclass(frozen=True)
 class Reversed(Altered):
-    """A corpus with source and target exchanged, for example for a model of both directions.
-
-    Attributes:
-        corpus: the other corpus.
-    """
+    """A corpus with source and target exchanged, for example for a model of both directions."""
 
     def describe(self) -> dict[str, Any]:
         """Returns a description that contains the other corpus's."""
@@ -224,7 +220,7 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
     total_weight = sum(exact.values())
     shares = {name: total * weight / total_weight for name, weight in exact.items()}
     counts = {name: int(share) for name, share in shares.items()}
-    # The largest remainder first.
+    # By the negative remainder, so the largest remainder is first.
     by_remainder = sorted(shares, key=lambda name: counts[name] - shares[name])
     for name in by_remainder[: total - sum(counts.values())]:
         counts[name] += 1
@@ -246,11 +242,7 @@ class EpochMixture:
         self._seed = seed
 
     def sentences(self, epoch: int) -> NDArray[np.int64]:
-        """Returns the indices of an epoch's sentences, [sentences], ascending, with repetitions.
-
-        Args:
-            epoch: from 0.
-        """
+        """Returns an epoch's sentence indices, ascending, with repetitions. Epochs count from 0."""
         repeated = [
             np.repeat(np.arange(stored.start, stored.stop), self._repeats(index, name, epoch))
             for index, (name, stored) in enumerate(self.corpora.items())
@@ -262,13 +254,15 @@ class EpochMixture:
         size, count = len(self.corpora[name]), self.counts[name]
         # The epoch's positions in the stream. Each permutation of the corpus is one round.
         start, stop = epoch * count, (epoch + 1) * count
+        # Counted before `stop`, less those before `start`: once for every whole round, and once
+        # more for the sentences of the begun round.
         repeats = np.full(size, stop // size - start // size)
         repeats[self._round_until(index, size, stop)] += 1
         repeats[self._round_until(index, size, start)] -= 1
         return repeats
 
     def _round_until(self, index: int, size: int, position: int) -> NDArray[np.int64]:
-        """Returns the sentences of corpus `index` from the start of a round to a position in it."""
+        """Returns corpus `index`'s sentences before a position of its stream, in the same round."""
         number, offset = divmod(position, size)
         if not offset:
             return np.empty(0, np.int64)
@@ -277,11 +271,7 @@ class EpochMixture:
 
 
 def _check_unmixed(parameter: str, corpus: Corpus) -> None:
-    """Checks that a corpus inside another one is not a mixture, whose weights would be lost.
-
-    Raises:
-        UserError: it is a mixture; the message begins with the gin parameter.
-    """
+    """Checks that a corpus inside another one is not a mixture, whose weights would be lost."""
     if isinstance(corpus, Mixture):
         problem = f"{parameter} is a mixture, expected a single corpus"
         raise UserError(f"{problem}: list all corpora in one Mixture.")

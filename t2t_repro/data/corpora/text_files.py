@@ -84,9 +84,6 @@ class TextFilesCorpus:
     def prepare(self, download_dir: Path) -> None:
         """Checks that files exist, are not blank, and have matching line counts.
 
-        Args:
-            download_dir: not used.
-
         Raises:
             UserError: a file is missing, blank or in another format, or line counts differ.
         """
@@ -101,12 +98,7 @@ class TextFilesCorpus:
                 _warn_if_exchanged(self._files["train"][0], paths)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split, entry after entry.
-
-        Args:
-            split: one of `splits`.
-            download_dir: not used.
-        """
+        """Yields the pairs of a split, entry after entry; `download_dir` is not used."""
         return chain.from_iterable(map(_read, self._files[split]))
 
 
@@ -117,30 +109,32 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
         UserError: an entry is neither one file nor two different ones.
     """
     parsed = []
-    # A tuple of anything but names is a list of entries, too.
+    # A tuple is a pair only if all in it are names; otherwise it is a list of entries, too.
     is_list = isinstance(value, list) or any(not isinstance(name, str) for name in value)
-    # The entry of an empty list has no file, which is an error.
+    # An empty list counts as one entry without a file, which is an error below.
     entries: list[Any] = ([*value] or [()]) if is_list else [value]
     for entry in entries:
         names = (entry,) if isinstance(entry, str) else entry
+        # Two names may lead to one file.
         are_different = len({*map(realpath, names)}) == len(names)
         if len(names) not in (1, 2) or not are_different:
             problem = f"TextFilesCorpus.{split} is {entry!r}"
             expected = "a pair of different files ('a.en', 'a.de'), a file of two columns 'a.tsv'"
             raise UserError(f"{problem}, expected {expected}, or a list of these")
+        # Not `Path.expanduser`, which fails where a user has no home.
         parsed.append(tuple(Path(expanduser(str(name))) for name in names))
     return parsed
 
 
 def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
-    """Returns an iterator over the pairs of an entry, which `_count_lines` has checked."""
+    """Returns an iterator over the pairs of an entry; `_count_lines` has checked its columns."""
     if len(paths) == 2:
         return zip(*map(read_lines, paths), strict=True)
     return (tuple(line.split("\t")) for line in read_lines(paths[0]))  # type: ignore[misc]
 
 
 def _count_lines(path: Path, columns: int) -> int:
-    """Counts the lines of a file, and checks that they have so many columns, 1 or 2.
+    """Counts the lines of a file, and checks that they have `columns` columns, 1 or 2.
 
     Raises:
         UserError: the file is not plain text, or too many lines have another number of columns.

@@ -53,7 +53,7 @@ class TfdsCorpus:
 
     @property
     def _tfds_splits(self) -> dict[str, str]:
-        """TFDS's names of the splits."""
+        """TFDS's names of the splits, such as {"train": "train", "dev": "validation"}."""
         return given_splits(self.train_split, self.dev_split, self.test_split)
 
     def describe(self) -> dict[str, Any]:
@@ -94,19 +94,14 @@ class TfdsCorpus:
                     f"{reason_of(error)}), which is not in {builder.data_dir}: run tfds build "
                     f"{self.name} elsewhere, and set TfdsCorpus.data_dir or TFDS_DATA_DIR."
                 ) from error
-        self._prepared_builder()
+        self._prepared_builder()  # Checks the languages and the splits.
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split in the order of its files.
+        """Yields the pairs of a split in the order of its files; newlines become spaces.
 
-        Newlines become spaces.
-
-        Args:
-            split: one of `splits`.
-            download_dir: not used: `prepare` has downloaded the data. Part of the protocol
-                `Corpus`.
+        `download_dir` is not used, since `prepare` has downloaded the data.
         """
-        import tensorflow as tf
+        import tensorflow as tf  # Takes seconds, as TFDS does: only where data are read.
 
         keys = self.source_language, self.target_language
         features = {key: tf.io.FixedLenFeature([], tf.string) for key in keys}
@@ -116,11 +111,7 @@ class TfdsCorpus:
             yield from zip(sources, targets, strict=True)
 
     def _builder(self) -> Any:
-        """Opens the data set, prepared or not.
-
-        Raises:
-            UserError: TFDS does not have the data set.
-        """
+        """Opens the data set, prepared or not."""
         import tensorflow_datasets as tfds
 
         # TFDS reads the variable only when it is imported.
@@ -133,11 +124,7 @@ class TfdsCorpus:
             raise UserError(f"{problem}, expected {expected}.") from error
 
     def _prepared_builder(self) -> Any:
-        """Opens the prepared data set, if it has the languages and the splits.
-
-        Raises:
-            UserError: the data set is not prepared, or lacks a language or a split.
-        """
+        """Opens the data set; checks that it is prepared, and has the languages and the splits."""
         builder = self._builder()
         if not builder.is_prepared():
             problem = f"TFDS's {self.name!r} is not prepared in {builder.data_dir}"
@@ -156,7 +143,7 @@ class TfdsCorpus:
 
 
 def _records(builder: Any, split: str) -> Iterator[Any]:
-    """Yields [batch] of serialised examples, file after file."""
+    """Yields batches of serialised examples: each a list of bytes, or a tensor [batch]."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -165,6 +152,7 @@ def _records(builder: Any, split: str) -> Iterator[Any]:
         raw = tfds.decode.DeserializeMethod.RAW_BYTES
         records = builder.as_data_source(split, deserialize_method=raw)
         for first in range(0, len(records), _READ_BATCH):
+            # Many records at once; a plain index would read one.
             yield records.__getitems__(range(first, min(first + _READ_BATCH, len(records))))
         return
     for part in builder.info.splits[split].file_instructions:
@@ -173,7 +161,7 @@ def _records(builder: Any, split: str) -> Iterator[Any]:
 
 
 def _one_line(sentence: bytes) -> str:
-    """Decodes a sentence; each line break, with the white space around it, becomes one space."""
+    """Decodes a sentence; line breaks, with the white space around them, become one space."""
     text = sentence.decode("utf-8")
     if "\n" not in text:
         return text

@@ -42,11 +42,12 @@ def write_argos_package(
     if codes := [*translator.tags.languages.values()]:
         problem = f"sources of the model begin with a language code such as {codes[0]}"
         raise UserError(f"{problem}, which Argos does not write: give --format=ctranslate2.")
-    source, target = (Locale("en").languages.get(code, code) for code in languages)
+    # Such as ["English", "German"].
+    in_english = [Locale("en").languages.get(code, code) for code in languages]
     # As Argos Translate names its own.
     name = f"translate-{'_'.join(languages)}-{version.replace('.', '_')}"
     metadata = {"package_version": version, "argos_version": "1.5"}
-    for key, code, language in zip(("from", "to"), languages, (source, target), strict=True):
+    for key, code, language in zip(("from", "to"), languages, in_english, strict=True):
         metadata |= {f"{key}_code": code, f"{key}_name": language}
     sentencepiece = translator.subwords.source.sentencepiece()
     with whole_directory(export_dir) as partial:
@@ -57,7 +58,8 @@ def write_argos_package(
         (package / "model" / SHARED_SUBWORDS).unlink(missing_ok=True)
         (package / "sentencepiece.model").write_bytes(sentencepiece)
         write_json(package / "metadata.json", metadata)
-        (package / "README.md").write_text(f"# {source} - {target}\n\nMade with t2t_repro.\n")
+        readme = f"# {' - '.join(in_english)}\n\nMade with t2t_repro.\n"
+        (package / "README.md").write_text(readme, encoding="utf-8")
         archive = shutil.make_archive(str(package), "zip", partial, name)
         shutil.rmtree(package)
         Path(archive).rename(partial / f"{name}.argosmodel")

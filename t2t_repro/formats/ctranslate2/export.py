@@ -83,7 +83,7 @@ def _specification(translator: Translator) -> Spec:
     supported = {
         "LayerConfig.activation": (layer.activation, sorted(layout.ACTIVATIONS)),
         # Any value of ours passes: CTranslate2 has settings for these.
-        **{f"Transformer.{x}": (0, [0]) for x in ("start_id", "first_position", "source_eos")},
+        **{f"Transformer.{key}": (0, [0]) for key in ("start_id", "first_position", "source_eos")},
     }
     check_exportable(model, "CTranslate2", supported)
     sizes = {
@@ -113,7 +113,7 @@ def _specification(translator: Translator) -> Spec:
 
 
 def _tables(translator: Translator) -> dict[str, Array]:
-    """Returns embeddings, the softmax and positions, by CTranslate2's names."""
+    """Returns embeddings, softmax (a bias where needed) and positions, by CTranslate2's names."""
     model = translator.model
     tables = {
         layout.SOURCE: model.source_embedding.looked_up(),
@@ -168,4 +168,5 @@ def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
 
 
 def _has_words(side: SubwordModel) -> bool:
+    """Returns whether text is split at blanks, without a SentencePiece model."""
     return isinstance(side, MarianSubwords) and side.content.kind == "words"

@@ -100,10 +100,11 @@ class _ModelBin(imported.WeightsFile):
         super().__init__(path, read_model_bin)
         scalars = {name: array.item() for name, array in self.arrays.items() if not array.ndim}
         self.scalars = SettingsFile(path, lambda _: scalars)
+        # 0 without the table, of which `table` tells.
         self.d_model = np.shape(self.arrays.get(layout.SOURCE, [[]]))[-1]
 
     def table(self, name: str) -> Array:
-        """Returns a matrix with any number of rows: [rows, d_model]."""
+        """Returns a matrix with any number of rows, which must be there: [rows, d_model]."""
         return self.value(name, (len(self.arrays.get(name, ())), self.d_model))
 
 
@@ -113,8 +114,8 @@ def _find_splitters(folder: Path) -> list[Path]:
     paths = [path for path in imported.files_in(folder) if path.suffix in (".spm", ".model")]
     names = [path.name for path in paths]
     are_sides = any(name.startswith(("source", "target")) for name in names)
-    counts = [2] if are_sides else [0, 1]
-    if "bpe.model" in names or len(paths) not in counts:
+    allowed_counts = [2] if are_sides else [0, 1]
+    if "bpe.model" in names or len(paths) not in allowed_counts:
         problem = f"{folder} has {', '.join(names)}, expected one SentencePiece model or one a side"
         raise UserError(f"{problem}: give --sentencepiece; bpe.model cannot be imported.")
     return paths
@@ -144,8 +145,9 @@ def _read_side(
     if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
         problem = f"{path} has {len(tokens)} tokens, expected {len(table)}"
         raise UserError(f"{problem} with {eos_token} and {unk_token}: copy the model's vocabulary.")
+    # PAD is the first of these tokens that the vocabulary has, with a row of zeros.
     may_be_pad = map(ids.get, ("<pad>", "<blank>", config.value("decoder_start_token", "")))
-    zero_ids = (n for n in may_be_pad if n not in (None, eos, unk) and not table[n].any())
+    zero_ids = (pad for pad in may_be_pad if pad not in (None, eos, unk) and not table[pad].any())
     special = [next(zero_ids, _NO_PAD), eos, unk]
     # One of the pattern's two groups has the code, the other is empty.
     pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in ids.items()}
@@ -163,7 +165,7 @@ def _read_tokens(path: Path) -> list[str]:
         if sorted(tokens.values()) != [*range(len(tokens))]:
             raise ValueError("its ids are not 0, 1, 2 and so on")
         tokens = sorted(tokens, key=tokens.__getitem__)
-    return [*map(str, tokens)]
+    return [str(token) for token in tokens]
 
 
 def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:
@@ -180,7 +182,7 @@ def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
-    """Returns the tables in our order, by our names of weights; tied ones once.
+    """Returns embeddings, softmax and logits' bias in our order, by our names; tied tables once.
 
     If the model needs a bias of the logits that the file lacks, `file` gets one of zeros.
     `source` and `target` are the file's ids of ours, [ids], below 0 where it has none.
@@ -200,6 +202,7 @@ def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
     if not np.array_equal(source, target) or not is_shared:
         tables["source_embedding/table"] = source_table
     is_tied = np.array_equal(softmax[1:], target_table[1:])
+    # A tied table is the softmax's, which needs the row of PAD.
     tables["embedding/table" if is_tied else "softmax/table"] = softmax
     # The logits of added rows need a bias that keeps them out of the softmax.
     if layout.LOGITS_BIAS in file.arrays or target.min() < 0:
@@ -225,7 +228,7 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
     for field, default in common.items():
         names = [name for name in file.scalars.values if name.endswith(f"/{field}")]
         common[field] = file.scalars.values[names[0]] if names else default
-        # All layers must have the value of the first.
+        # The first layer's value replaces the default; all others must have it.
         for name in names:
             file.scalars.require(name, common[field])
     source = tables.get("source_embedding/table")

@@ -29,26 +29,27 @@ def read_model_bin(path: Path) -> dict[str, NDArray]:
         ValueError: the file is damaged, or of another kind or version.
     """
     reader = ByteReader(np.memmap(path, mode="r"))
-    header = reader.number("<u4"), _name(reader), reader.number("<u4")
+    header = reader.read_number("<u4"), _read_name(reader), reader.read_number("<u4")
     if header != _HEADER:
         problem = f"its version, specification and revision are {header}, expected {_HEADER}"
         raise ValueError(f"{problem}: convert the model again with CTranslate2 3 or 4")
-    arrays = {_name(reader): _values(reader) for _ in range(reader.number("<u4"))}
+    arrays = {_read_name(reader): _read_values(reader) for _ in range(reader.read_number("<u4"))}
     for name in [name for name in arrays if f"{name}_scale" in arrays]:
         # Transposed, so that a vector of scales divides rows.
         arrays[name] = (arrays[name].T / arrays.pop(f"{name}_scale")).T
-    for _ in range(reader.number("<u4")):
-        alias = _name(reader)
-        arrays[alias] = arrays[_name(reader)]
+    for _ in range(reader.read_number("<u4")):
+        alias = _read_name(reader)
+        arrays[alias] = arrays[_read_name(reader)]
     return arrays
 
 
-def _name(reader: ByteReader) -> str:
-    return reader.name(reader.number("<u2"))
+def _read_name(reader: ByteReader) -> str:
+    """Reads a name after its length."""
+    return reader.read_name(reader.read_number("<u2"))
 
 
-def _values(reader: ByteReader) -> NDArray:
+def _read_values(reader: ByteReader) -> NDArray:
     """Reads the rank, sizes, type and values of a variable; returns the values."""
-    sizes = [reader.number("<u4") for _ in range(reader.number("u1"))]
-    dtype = _TYPES[reader.number("u1")]
-    return reader.array("u1", reader.number("<u4")).view(dtype).reshape(sizes)
+    sizes = [reader.read_number("<u4") for _ in range(reader.read_number("u1"))]
+    dtype = _TYPES[reader.read_number("u1")]
+    return reader.read_array("u1", reader.read_number("<u4")).view(dtype).reshape(sizes)

@@ -96,11 +96,7 @@ class HuggingFaceModel:
         self.differences = list(self._differences(translator))
 
     def write(self, export_dir: Path, card: str) -> None:
-        """Writes the directory, whole or not at all.
-
-        Args:
-            export_dir: the directory to make.
-            card: the text of README.md.
+        """Writes the new directory, whole or not at all; `card` is the text of its README.md.
 
         Raises:
             OSError: the directory is not empty, or cannot be written.
@@ -129,16 +125,17 @@ class HuggingFaceModel:
         return {name: np.ascontiguousarray(weight) for name, weight in weights.items()}
 
     def _tables(self) -> dict[str, Array]:
-        """Returns the tables with a row for each id or position, by PyTorch's names."""
+        """Returns the tables [ids or positions, d_model in our order], by PyTorch's names."""
         model = self._model
         target = np.concatenate([model.embedding.looked_up(), self._last_rows])
         tables = {names.SHARED: target} if self._is_shared else {}
         if model.own_softmax:
             tables[names.SOFTMAX] = np.array(model.softmax.table)
         if not self._is_shared or model.own_softmax:
-            # With a softmax of its own, transformers tie nothing: a shared table is repeated.
+            # Source and target differ, or the softmax differs, and then transformers tie nothing: a
+            # table that both sides share is repeated.
             tables[names.SOURCE] = model.source_embedding.looked_up()
-            tables[names.TARGET] = target.copy()
+            tables[names.TARGET] = target
         if model.positional_encoding.kind == "concatenated":
             sinusoids = np.array(model.positional_encoding.encode(np.arange(self._positions)))
             tables |= dict.fromkeys(names.POSITIONS, sinusoids)
@@ -173,7 +170,7 @@ class HuggingFaceModel:
         settings: dict[str, Any] = {
             **_SPECIAL_IDS,
             "bad_words_ids": [[token] for token in sorted({PAD_ID, *translator.forbidden})],
-            # The start token counts, too.
+            # `generate` counts the start token, too.
             "max_length": self._positions,
             "num_beams": 1,
         }
@@ -203,14 +200,14 @@ class HuggingFaceModel:
 
 
 def _with_rows(file: MarianFile, rows: int, last: list[str]) -> MarianFile:
-    """Returns a side with a name for each of `rows` ids, new ones for some, and then `last`."""
-    # No text has these names.
+    """Returns a side with `rows` pieces, new ones after its own, and then `last`."""
+    # No text has these.
     more = [f"<row_{number}>" for number in range(len(file.pieces), rows)]
     return replace(file, pieces=[*file.pieces, *more, *last])
 
 
 def their_order(model: Transformer) -> np.ndarray:
-    """Returns our index of each element of Marian's vectors: [d_model]."""
+    """Returns which of our axes stands at each place of Marian's vectors: [d_model] indices."""
     ours = np.arange(model.config.d_model)
     if model.positional_encoding.kind in ("halves", "concatenated"):
         return ours
@@ -234,7 +231,7 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
         value = np.array(weight.variable).T * np.float32(scale**power)
         weights[names.NAMES.of(weight)] = value if axis is None else np.take(value, order, axis)
         if weight.kind == "kernel":
-            # Its own bias, if it has one, comes later or is there.
+            # The kernel's own bias, if any, replaces these zeros later, or is already there.
             bias = names.NAMES.of(weight._replace(kind="bias"))
             weights.setdefault(bias, np.zeros(len(value), np.float32))
     return weights
@@ -245,9 +242,9 @@ def _depths(model: Transformer) -> dict[str, int]:
 
 
 def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
-    """Returns an axis and a power for a weight of a stack with `depth` layers.
+    """Returns how Marian's form changes a weight [outputs, inputs] of a stack of `depth` layers.
 
-    Marian's weight has the order of `their_order` on this axis, if any, and is s^power times ours.
+    It has `their_order` on the returned axis, if not None, and is s^power times ours.
     """
     if weight.part == "norm":
         is_last = weight.sublayer == "feed_forward" and weight.layer == depth - 1
@@ -262,14 +259,13 @@ def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
 
 
 def equal_exponent(search: BeamSearch, length: float) -> float:
-    """Returns the α for a penalty length^α like a search's.
+    """Returns the α with which length^α grows as fast as a search's penalty at a length.
 
-    At the given length, length^α grows as fast as the search's penalty. For `power_penalty` that is
-    its own α; for the paper's, α·length / (length + 5).
+    For `power_penalty` that is its own α; for the paper's, α·length / (length + 5).
 
     Args:
         search: a search with any penalty.
-        length: a length in subwords, EOS included.
+        length: in subwords, EOS included; it is rounded.
     """
     lengths = np.array([round(length), round(length) + 1])
     penalties = np.array(search.penalty(lengths, search.length_penalty), np.float64)
@@ -286,7 +282,7 @@ def _check_supported(model: Transformer) -> None:
         "LayerConfig.activation": (layer.activation, sorted(_ACTIVATIONS)),
         "LayerConfig.d_k": (layer.key_depth, [depth]),
         "LayerConfig.d_v": (layer.value_depth, [depth]),
-        # At most Marian's, so that s is at least 1.
+        # Any that is at most Marian's, so that s is at least 1.
         "LayerConfig.norm_epsilon": (layer.norm_epsilon, [min(layer.norm_epsilon, THEIR_EPSILON)]),
         "Transformer.positional_encoding": (model.positional_encoding.kind, _POSITIONS),
     }

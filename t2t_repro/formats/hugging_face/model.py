@@ -88,8 +88,8 @@ class Config(NamedTuple):
         pad: the id of PAD.
         eos: the id of EOS.
         positions: the most subwords of a sentence, EOS included.
-        search: values of gin's names.
-        forbidden: ids that its translations must not contain.
+        search: gin's bindings of the search, such as {"BeamSearch.beam_size": 4}.
+        forbidden: the model's ids that its translations must not contain.
         renormalizes: whether the other ids share their probability.
     """
 
@@ -151,15 +151,11 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
 
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
-    """Returns the model's id of each of our ids, [count]: `ids`, then those without a piece.
-
-    Raises:
-        UserError: the configuration has fewer ids, or PAD or EOS elsewhere.
-    """
+    """Returns the model's id of each of our ids, [count]: `ids`, then all that have no piece."""
     pad, eos, *_ = ids.tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
-        ours = f"has {count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
-        problem = f"{directory / CONFIG} {ours}, but a vocabulary has {len(ids)} pieces"
+        sizes = f"has {count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
+        problem = f"{directory / CONFIG} {sizes}, but a vocabulary has {len(ids)} pieces"
         raise UserError(f"{problem}, PAD at {pad} and EOS at {eos}: give the files of one model.")
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
 
@@ -218,8 +214,11 @@ def _single(ids: Any) -> Any:
 
 
 def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
-    """Returns the ids that no translation has; adds phrases and EOS to `generation.ignored`."""
-    words = list(map(_single, generation.value("bad_words_ids", [])))
+    """Returns the ids that no translation has: 5 alone of bad_words_ids = [[5], [2, 3]].
+
+    Phrases, EOS and ids that are not below `rows` are added to `generation.ignored`.
+    """
+    words = [_single(word) for word in generation.value("bad_words_ids", [])]
     ids = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
     if others := [word for word in words if word not in ids]:
         generation.ignored.append(f"bad_words_ids = {others}")
@@ -227,17 +226,23 @@ def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
 
 
 def _model_arguments(config: SettingsFile, family: Family) -> dict[str, Any]:
-    """Returns the arguments of the `Transformer`, except for its positions."""
-    rows = config.size("vocab_size")
+    """Returns the arguments of the `Transformer`, except for its positions.
+
+    Raises:
+        UserError: encoder and decoder differ in size, or a field has a value that is not supported.
+    """
+    # Defaults are those of transformers.
+    source_rows = config.size("vocab_size")
     shares = config.value("share_encoder_decoder_embeddings", True)
     ties = config.value("tie_word_embeddings", True)
     if shares:
-        config.require("decoder_vocab_size", rows)
+        config.require("decoder_vocab_size", source_rows)
+    # Encoder and decoder have the same `LayerConfig`.
     for name in ("ffn_dim", "attention_heads"):
         config.require(f"decoder_{name}", config.size(f"encoder_{name}"))
     encoder_layers = config.size("encoder_layers")
     return {
-        "vocab_size": config.size("decoder_vocab_size", rows),
+        "vocab_size": config.size("decoder_vocab_size", source_rows),
         "num_layers": encoder_layers,
         "num_decoder_layers": config.size("decoder_layers", encoder_layers),
         "config": LayerConfig(
@@ -251,7 +256,7 @@ def _model_arguments(config: SettingsFile, family: Family) -> dict[str, Any]:
             **family.layers,
         ),
         "tied_embeddings": imported.TIED[bool(shares), bool(ties)],
-        "source_vocab_size": None if shares else rows,
+        "source_vocab_size": None if shares else source_rows,
         **family.model,
     }
 
@@ -279,8 +284,10 @@ def read_weights(directory: Path) -> WeightsFile:
 
 def _read_shards(index: Path) -> dict[str, NDArray]:
     """Reads the files that an index names, from the folder of the index."""
-    names = {*dict(read_json(index)["weight_map"]).values()}
-    files = [index.with_name(Path(name).name) for name in sorted(names)]
+    # Such as {"lm_head.weight": "model-00001-of-00002.safetensors"}.
+    file_of_weight: dict[str, str] = dict(read_json(index)["weight_map"])
+    # `name` leaves out folders: an index cannot have files read from elsewhere.
+    files = [index.with_name(Path(file).name) for file in sorted(set(file_of_weight.values()))]
     shards = (imported.read_file(file, load_file) for file in files)
     return {name: weight for shard in shards for name, weight in shard.items()}
 
@@ -292,6 +299,7 @@ def _read_h5(path: Path) -> dict[str, NDArray]:
     def add(name: str, dataset: Any) -> None:
         if isinstance(dataset, h5py.Dataset):
             imported.check_expanded(path, dataset.nbytes)
+            # TensorFlow's names end in ":0"; its kernels are [inputs, outputs], unlike PyTorch's.
             *parts, last = name.split(":")[0].split("/")
             tensors[_pytorch_name(parts, last)] = dataset[()].T if last == "kernel" else dataset[()]
 
@@ -301,7 +309,11 @@ def _read_h5(path: Path) -> dict[str, NDArray]:
 
 
 def _pytorch_name(parts: list[str], last: str) -> str:
-    """Returns PyTorch's name of a weight from its path in Keras, which repeats outer names."""
+    """Returns PyTorch's name of a weight from its path in Keras, which repeats outer names.
+
+    Of "model/tf_marian_mt_model/model/encoder/layers.0/fc1" and "kernel" it is
+    "model.encoder.layers.0.fc1.weight".
+    """
     if last == LOGITS_BIAS:
         return last
     if parts[-1].endswith("shared"):
@@ -319,8 +331,7 @@ def position_kind(
         file: may have tables of positions, [length, d_model].
         length: the number of positions.
         d_model: their width.
-        kinds: the possible ones; the first if there are no tables, as transformers compute it,
-            or if there is no choice.
+        kinds: the possible ones; the first if there are no tables, or if it is the only one.
 
     Raises:
         UserError: the tables are of no kind that we have.
@@ -328,9 +339,10 @@ def position_kind(
     names = [name for name in POSITIONS if name in file.arrays and len(kinds) > 1]
     tables = [file.value(name, (length, d_model)) for name in names]
     for kind in kinds:
+        # Without tables, nothing has checked that `length` fits into memory.
         expected = SINUSOIDS[kind](np.arange(length if tables else 0), d_model)
         fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
-        # Without a table, transformers compute the first kind.
+        # Transformers compute the first kind for a stack whose table is not stored.
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind
     problem = f"{file.path}: {' and '.join(names)} are not the sinusoids of transformers or Marian"
@@ -360,11 +372,7 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
 
 
 def _share_tied(file: WeightsFile, model: Transformer) -> None:
-    """Adds a tied table to `file` under all of its names; the file may have it under any.
-
-    Raises:
-        UserError: the file has different tables under these names.
-    """
+    """Adds a tied table to `file` under all of its names; the file may have it under any."""
     source = [SHARED, SOURCE] if model.own_source_embedding is None else []
     softmax = [SOFTMAX] if model.own_softmax is None else []
     names = [*source, TARGET, *softmax]

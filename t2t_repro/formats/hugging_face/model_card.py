@@ -83,7 +83,11 @@ def model_card(
 
 
 def _corpora(directory: ModelDirectory) -> tuple[list[list[str]], str]:
-    """Returns the facts about each corpus of a run, and its languages, as lines of YAML."""
+    """Returns what a run's configuration says of its data.
+
+    That is: the facts about each corpus, such as ["- `TfdsCorpus`", "source_language `en`"], and
+    the languages of all, as lines of a YAML list.
+    """
     path = directory.operative_config_gin
     bindings = bindings_in(read_gin(path)) if path.exists() else {}
     corpora: dict[str, list[str]] = {}

@@ -49,7 +49,7 @@ _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
 
 def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
-    """Reads the files of a `MarianTokenizer`, which has no languages as arguments.
+    """Reads the files of a `MarianTokenizer`; the languages that others need are ignored.
 
     Raises:
         UserError: a file cannot be read, or a setting changes ids or text.
@@ -64,7 +64,7 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     for side, vocabulary in {"source": "vocab.json", "target": target_vocabulary}.items():
         file = MarianFile(imported.read_sentencepiece(directory / f"{side}.spm"), [], cleans)
         sides[side] = read_file(directory / vocabulary, partial(_read_side, file, special))
-    # In our order the special tokens come first; `ids` has their ids in the files.
+    # `ids` begins with the ids of PAD, EOS and UNK in the files, which JSON has as text.
     special_by_id = dict(zip(map(str, sides["source"].ids), special, strict=False))
     for number, token in config.value("added_tokens_decoder", {}).items():
         if _content(token) != special_by_id.get(number):
@@ -80,30 +80,32 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
 
     Args:
         directory: directory of the model.
-        source: the language of a source without codes, such as "en"; "" for the tokenizer's own.
-        target: the language of its target, likewise.
+        source: the code of the source's language, such as "en"; "" or None for the tokenizer's own.
+        target: that of the target's language.
 
     Raises:
         UserError: a file cannot be used, or the tokenizer has no such language.
     """
     config = SettingsFile(directory / _CONFIG, _read_config)
-    default = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
+    default_source = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
+    is_nllb = default_source == _NLLB
     config.require_all(SETTINGS["tokenizers"]["m2m_100"])
     model = imported.read_sentencepiece(directory / "sentencepiece.bpe.model")
-    if default == _NLLB and not licence_of(directory):
+    if is_nllb and not licence_of(directory):
         logging.warning("NLLB's published weights are not for commercial use (CC-BY-NC 4.0)")
-    name = "tokenizer.json" if default == _NLLB else "vocab.json"
+    name = "tokenizer.json" if is_nllb else "vocab.json"
     ids, codes, special = read_file(directory / name, _read_ids)
     tags = {number: f">>{code}<<" for number, code in codes.items()}
     names = {number: piece for piece, number in ids.items()} | tags
-    source = source or config.value("src_lang") or default
-    both = [f">>{code}<<" for code in (source, target or config.value("tgt_lang") or "")]
-    if unknown := {*both} - {*tags.values(), ">><<"}:
+    source = source or config.value("src_lang") or default_source
+    wanted = [f">>{code}<<" for code in (source, target or config.value("tgt_lang") or "")]
+    # ">><<" has no code: nothing is asked for, and there is no default.
+    if unknown := {*wanted} - {*tags.values(), ">><<"}:
         known = " ".join(codes.values())
         raise UserError(f"{directory} has no language {min(unknown)}, expected one of {known}.")
     cleans = bool(config.value("clean_up_tokenization_spaces"))
     # SMaLL-100, without a default, takes the target's code from the text.
-    source_file = MarianFile(model, [], cleans, languages=both if default else [])
+    source_file = MarianFile(model, [], cleans, languages=wanted if default_source else [])
     files = source_file, MarianFile(model, [], cleans, languages=[])
     sides = [ImportedSide.in_our_order(file, names, special, len(names)) for file in files]
     longest = int(min(2**31, config.value("model_max_length", 1e30)))

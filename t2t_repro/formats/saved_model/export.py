@@ -28,7 +28,7 @@ WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 
 
 def next_version(export_dir: Path) -> int:
-    """Returns one more than the largest version that exists."""
+    """Returns one more than the largest version that exists, or 1 without any."""
     numbers = (int(path.name) for path in export_dir.glob("*") if path.name.isdecimal())
     return max(numbers, default=0) + 1
 

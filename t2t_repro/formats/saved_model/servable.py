@@ -79,8 +79,8 @@ class Servable(tf.Module):
             # Both raise an error if words cannot be aligned: their boundaries are SentencePiece's.
             translator.subwords.each(lambda side: side.sentencepiece())
             _ = translator.aligner
-        # One graph for all signatures. A tf.function as an attribute would be traced again by
-        # tf.saved_model.save, and written twice.
+        # One graph for all signatures, if n_best is a tensor: Python numbers have one each. As an
+        # attribute, a tf.function would be traced again by tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
         self._search = tf.function(search, autograph=False).__call__
 
@@ -148,11 +148,11 @@ class Servable(tf.Module):
         """Translates ids, for clients with subwords of their own: the signature "token_ids".
 
         Args:
-            source_ids: [batch, source_length] int32. Ids after the first EOS are ignored, PAD is
-                skipped, and ids outside the vocabulary count as UNK (in a vocabulary of T2T, which
-                has none, they are skipped). A row may lack EOS, except where a server joins
-                requests of different lengths: TensorFlow Serving pads with the first id. With
-                M2M-100 and NLLB a row begins with the codes of target and source.
+            source_ids: [batch, source_length] int32. Only ids before the first EOS count, without
+                PAD. Ids outside the vocabulary become UNK, or are skipped in a vocabulary of T2T,
+                which has no UNK. EOS may be missing, unless a server joins requests of different
+                lengths: TensorFlow Serving pads with a row's first id. With M2M-100 and NLLB a row
+                begins with the codes of target and source.
 
         Returns:
             translation_ids: [batch, target_length] int32, EOS last, then PAD; with the target's
@@ -161,8 +161,8 @@ class Servable(tf.Module):
             truncated: [batch] bool, as in `translate`.
         """
         tokens = self._source_text.tokens(source_ids)
-        is_empty = tokens.row_lengths() == 0
-        sentences = _sentences(tokens, is_empty, self._translator.max_source_length)
+        is_blank = tokens.row_lengths() == 0
+        sentences = _sentences(tokens, is_blank, self._translator.max_source_length)
         ids, scores = self._search(sentences, tf.constant(1))
         return {"translation_ids": _without_padding(ids[:, 0]), **_outcome(sentences, ids, scores)}
 
@@ -185,13 +185,14 @@ class Servable(tf.Module):
         sources = _sentences(source_ids, none_blank, self._translator.max_source_length)
         targets = _sentences(target_ids, none_blank, self._longest_target())
 
-        def sums(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        def score_rows(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
             pair = _group(sources, rows), _group(targets, rows)
             return tf.reduce_sum(self._translator.token_log_probabilities(*pair), axis=1)
 
         lengths = tf.maximum(sources.lengths, targets.lengths)
+        zeros = tf.zeros_like(lengths, tf.float32)
         return {
-            "log_probability": self._in_groups(lengths, sums, tf.zeros_like(lengths, tf.float32)),
+            "log_probability": self._map_groups(lengths, score_rows, zeros),
             "length": targets.lengths,
             "truncated": sources.truncated | targets.truncated,
         }
@@ -216,8 +217,7 @@ class Servable(tf.Module):
         ids = ids[:, : self._longest_target()].to_tensor(PAD_ID)
         ids = tf.where(is_blank[:, None], PAD_ID, ids)
         result = self._search_sentences(self._translator, sentences, 1, prefix=ids)
-        outputs = self._best(sentences, *result)
-        return {**outputs, "truncated": sentences.truncated | is_cut}
+        return {**self._best(sentences, *result), "truncated": sentences.truncated | is_cut}
 
     def sample(self, source: tf.Tensor, seed: tf.Tensor) -> Outputs:
         """Draws a translation of each text: the signature "sample".
@@ -251,7 +251,7 @@ class Servable(tf.Module):
         sources = self._encoded(source)
         targets = _sentences(*self._target_text.encode(target), self._longest_target())
 
-        def links_of(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        def align_rows(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
             source_ids, target_ids = _group(sources, rows), _group(targets, rows)
             source_words = self._source_text.word_numbers(tf.gather(source, rows), source_ids)
             target_words = self._target_text.word_numbers(tf.gather(target, rows), target_ids)
@@ -261,7 +261,7 @@ class Servable(tf.Module):
         # A pair with a blank text has no links.
         has_words = (sources.lengths > 0) & (targets.lengths > 0)
         lengths = tf.where(has_words, tf.maximum(sources.lengths, targets.lengths), 0)
-        links = self._in_groups(lengths, links_of, tf.fill(tf.shape(source), ""))
+        links = self._map_groups(lengths, align_rows, tf.fill(tf.shape(source), ""))
         return {"alignment": links, "truncated": sources.truncated | targets.truncated}
 
     def _encoded(self, texts: tf.Tensor) -> _Sentences:
@@ -271,7 +271,8 @@ class Servable(tf.Module):
         return self._translator.max_target_lengths(self._translator.max_source_length)
 
     def _best(self, sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
-        """Returns the outputs of `translate` for ids [batch, 1, steps] and scores [batch, 1]."""
+        """Returns `translate`'s outputs; ids are [batch, 1, steps], scores [batch, 1]."""
+        # The codes of languages, with which a translation begins, are no text.
         texts = self._target_text.decode(ids[:, 0, self._translator.codes :])
         return {"translation": texts, **_outcome(sentences, ids, scores)}
 
@@ -298,25 +299,26 @@ class Servable(tf.Module):
 
         blank_ids = tf.fill([batch, n_best, steps], PAD_ID)
         blank_scores = tf.tile(tf.constant([[0.0, *unfilled]])[:, :n_best], [batch, 1])
-        return self._in_groups(sentences.lengths, search, (blank_ids, blank_scores))
+        return self._map_groups(sentences.lengths, search, (blank_ids, blank_scores))
 
-    def _in_groups(self, lengths: tf.Tensor, compute: Callable, blank: object) -> tf.Tensor:
-        """Calls `in_groups` with the stored weights."""
+    def _map_groups(self, lengths: tf.Tensor, compute: Callable, blank: object) -> Any:
+        """Calls `map_groups` with the stored weights in the model's place."""
         weights = self._translator.model.trainable_variables
         with with_values(zip(weights, self._weights.read(), strict=True)):
-            return in_groups(lengths, self._translator.tokens_at_once, compute, blank)
+            return map_groups(lengths, self._translator.ids_per_batch, compute, blank)
 
 
 def _sentences(
     tokens: tf.RaggedTensor, is_blank: tf.Tensor, longest: int | tf.Tensor
 ) -> _Sentences:
-    """Cuts off tokens [batch, (length)] and adds EOS, to at most `longest` ids.
+    """Returns tokens [batch, (length)] with EOS, cut off to at most `longest` ids with it.
 
     Where `is_blank`, [batch] bool, a sentence has no ids.
     """
     kept = tokens[:, : longest - 1]
+    # Both with EOS.
     lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
-    # Joining ragged rows would transpose integers, which oneDNN warns of on a server.
+    # By padding: joining ragged rows transposes integers, which oneDNN warns of on a server.
     ids = tf.pad(kept.to_tensor(PAD_ID), [[0, 0], [0, 1]], constant_values=PAD_ID)
     ids = tf.where(tf.range(tf.shape(ids)[1]) == lengths[:, None] - 1, EOS_ID, ids)
     return _Sentences(
@@ -351,7 +353,7 @@ def _without_padding(ids: tf.Tensor) -> tf.Tensor:
     return ids[:, :width]
 
 
-def in_groups(
+def map_groups(
     lengths: tf.Tensor, tokens_per_group: int, compute: Callable[..., Any], blank: Any
 ) -> Any:
     """Computes results for a batch's sentences, a group at a time.
@@ -362,7 +364,7 @@ def in_groups(
     Args:
         lengths: [batch] int32; a sentence of length 0 is in no group.
         tokens_per_group: the most padded tokens of a group; a longer sentence is a group by itself.
-        compute: (rows [group], the largest of their lengths) -> nested tensors [group, ...].
+        compute: (row numbers [group], the largest of their lengths) -> nested tensors [group, ...].
         blank: nested tensors [batch, ...], for sentences of length 0.
 
     Returns:
@@ -383,6 +385,7 @@ def in_groups(
         )
         return first + size, results
 
+    # Sentences of length 0 come first in this order, and are left out.
     begin = tf.math.count_nonzero(lengths == 0, dtype=tf.int32), blank
     return tf.while_loop(lambda first, _: first < tf.size(order), advance, begin)[1]
 

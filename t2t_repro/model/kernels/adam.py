@@ -32,8 +32,8 @@ class Scalars(NamedTuple):
 class FusedAdam(keras.optimizers.Adam):
     """Keras's Adam without its option `amsgrad`.
 
-    The private names below are those that Keras's own optimizers use: m, v, the number of a weight
-    and the step of all weights have no public ones.
+    m, v, the index of a weight and the update of all weights have no public names: the private ones
+    below are those of Keras's own optimizers.
 
     m ← m + (1 - β1)(g - m),  v ← v + (1 - β2)(g² - v),
     θ ← θ - rate · sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε)
@@ -57,7 +57,7 @@ class FusedAdam(keras.optimizers.Adam):
 
     def _scalars(self, learning_rate: tf.Tensor) -> Scalars:
         """Computes the numbers that all weights share."""
-        t = ops.cast(self.iterations + 1, "float32")
+        t = ops.cast(self.iterations + 1, "float32")  # Keras counts this update later.
         powers = (ops.power(ops.cast(beta, "float32"), t) for beta in (self.beta_1, self.beta_2))
         return Scalars(ops.cast(learning_rate, "float32"), *powers)
 
@@ -73,8 +73,9 @@ class FusedAdam(keras.optimizers.Adam):
             variable: the weight.
             learning_rate: scalar; or the `Scalars`, already computed.
         """
-        is_rate = not isinstance(learning_rate, Scalars)
-        scalars = self._scalars(learning_rate) if is_rate else learning_rate
+        scalars = learning_rate
+        if not isinstance(scalars, Scalars):
+            scalars = self._scalars(learning_rate)
         dtype = variable.dtype
         index = self._get_variable_index(variable)
         m, v = self._momentums[index].value, self._velocities[index].value

@@ -12,7 +12,7 @@ import tensorflow as tf
 _SMALLEST_BLOCK = 32
 """Products of smaller blocks take as long on a CPU."""
 
-Attend = Callable[..., tf.Tensor]
+Attend = Callable[[tf.Tensor, tuple[tf.Tensor, tf.Tensor], tf.Tensor], tf.Tensor]
 
 
 def keys_of_query(window: tuple[int, int], length: float) -> float:
@@ -36,25 +36,30 @@ def blocked_attention(
     """Attends from every position to those in its window, block by block.
 
     Args:
-        attend: (queries, (keys, values), mask) -> context, all [batch, heads, ...].
+        attend: (queries, (keys, values), mask) -> context; all are [batch, heads, ...] but the
+            mask, boolean [batch, query_length, key_length].
         queries: [batch, heads, length, d_k].
-        keys_values: [batch, heads, length, d_k] and [batch, heads, length, d_v], as is the result.
+        keys_values: [batch, heads, length, d_k] and [batch, heads, length, d_v].
         may_be_seen: boolean [batch, 1, length], or None for all.
         window: positions that a query sees before and after its own.
+
+    Returns:
+        the context, [batch, heads, length, d_v].
     """
     batch, heads, length, _ = tf.unstack(tf.shape(queries))
     blocks = _Blocks(batch * heads, length, window)
 
-    def rows(x: tf.Tensor) -> tf.Tensor:
+    def as_rows(x: tf.Tensor) -> tf.Tensor:
         return tf.reshape(x, [-1, length, x.shape[-1]])
 
     if may_be_seen is not None:
         may_be_seen = tf.repeat(tf.broadcast_to(may_be_seen, [batch, 1, length]), heads, axis=0)
     # `attend` expects an axis of heads; here the heads are among the rows.
-    query_blocks = blocks.queries(rows(queries))[:, None]
-    keys, values = (blocks.keys(rows(x))[:, None] for x in keys_values)
+    query_blocks = blocks.queries(as_rows(queries))[:, None]
+    keys, values = (blocks.keys(as_rows(x))[:, None] for x in keys_values)
     context = attend(query_blocks, (keys, values), blocks.mask(may_be_seen))
     context = blocks.join(context[:, 0])
+    # The static number of heads, so that it is known in the result's shape.
     return tf.reshape(context, [batch, queries.shape[1], length, values.shape[-1]])
 
 
@@ -67,6 +72,7 @@ class _Blocks:
     def __init__(self, rows: tf.Tensor, length: tf.Tensor, window: tuple[int, int]) -> None:
         self._rows, self._length = rows, length
         self._window = window
+        # Not longer than the sequence, nor 0 if that is empty.
         self._size = tf.clip_by_value(_block_size(window), 1, tf.maximum(self._length, 1))
         self._count = -(-self._length // self._size)
         # A block that holds the whole sequence has no neighbours.
@@ -88,9 +94,13 @@ class _Blocks:
         return tf.reshape(ranges, [-1, self._before + self._size + self._after, width])
 
     def mask(self, may_be_seen: tf.Tensor | None) -> tf.Tensor:
-        """Splits a boolean mask: [rows, 1, length], or None → [rows·blocks, block, range]."""
+        """Returns which keys of its range a query sees; itself even if it may not be seen.
+
+        Boolean: [rows, 1, length], or None for all → [rows·blocks, block, range].
+        """
         if may_be_seen is None:
             may_be_seen = tf.ones([1, 1, self._length], tf.bool)
+        # Split as keys of width 1: those beyond the ends are False.
         of_keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
         of_keys = tf.transpose(self.keys(of_keys), (0, 2, 1))
         positions = tf.range(-self._before, self._size + self._after)

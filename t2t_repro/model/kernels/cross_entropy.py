@@ -48,9 +48,8 @@ def summed_cross_entropy(
         label_logits = tf.reduce_sum(x32 * label_rows, axis=1)
         other_logits = tf.linalg.matvec(x32, table_sum)
         nll = tf.reduce_sum(weights * (log_normalizers - label_logits))
-        cross_entropy = tf.reduce_sum(
-            weights * (log_normalizers - low * other_logits - high * label_logits)
-        )
+        cross_entropies = log_normalizers - low * other_logits - high * label_logits
+        cross_entropy = tf.reduce_sum(weights * cross_entropies)
         d_x = w * (tf.cast(p_table, tf.float32) - low * table_sum - high * label_rows)
         weighted_x = w * x32
         d_table = p_x - tf.math.unsorted_segment_sum(high * weighted_x, labels, table.shape[0])
@@ -120,7 +119,7 @@ def _softmax_passes(
             tf.TensorArray(tf.float32, size=blocks, element_shape=[None]),
             tf.TensorArray(x.dtype, size=blocks, element_shape=[None, d_model]),
         ),
-        parallel_iterations=1,
+        parallel_iterations=1,  # More would keep the logits of several blocks.
     )
     p_table = tf.reshape(p_table.stack(), [-1, d_model])[:tokens]
     return tf.reshape(normalizers.stack(), [-1])[:tokens], p_table, p_x

@@ -47,10 +47,8 @@ def best_extensions(
     candidates = tf.gather(tf.reshape(groups, [-1, beam * count, size]), best_groups, batch_dims=1)
     if forbidden:
         candidates = tf.where(tf.gather(is_forbidden, best_groups % count), -math.inf, candidates)
-    before, normalizers = (
-        tf.gather(values, hypotheses, batch_dims=1)[..., None]
-        for values in (log_probs, normalizers)
-    )
+    before = tf.gather(log_probs, hypotheses, batch_dims=1)[..., None]
+    normalizers = tf.gather(normalizers, hypotheses, batch_dims=1)[..., None]
     candidates = before + (candidates - normalizers)  # [batch, k, size]
     best_log_probs, indices = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)
     groups_of_best = tf.gather(best_groups, indices // size, batch_dims=1)
@@ -96,8 +94,8 @@ def _group_size(beam: int, vocab: int, k: int) -> int:
     """
     best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
-    enough = [size for size in divisors if beam * vocab // size >= k]
-    divisor = min(enough, key=lambda size: abs(math.log(size / best)))
+    with_k_groups = [size for size in divisors if beam * vocab // size >= k]
+    divisor = min(with_k_groups, key=lambda size: abs(math.log(size / best)))
     divides_badly = _sort_cost(divisor, beam, vocab, k) > 4 * _sort_cost(best, beam, vocab, k)
     return best if divides_badly and k <= vocab else divisor
 
@@ -107,7 +105,7 @@ def _sort_cost(size: int, beam: int, vocab: int, k: int) -> int:
     return beam * math.ceil(vocab / size) + k * size
 
 
-def writable_zeros(shape: list, dtype: tf.DType) -> tf.Tensor:
+def writable_zeros(shape: list[int | tf.Tensor], dtype: tf.DType) -> tf.Tensor:
     """Returns zeros that may be overwritten in place, unlike tf.zeros, a constant of the graph."""
     return tf.raw_ops.Empty(shape=shape, dtype=dtype, init=True)
 

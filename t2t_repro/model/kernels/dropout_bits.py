@@ -27,11 +27,11 @@ def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     They are a function of the seed [2]: Philox's key, and the upper half of its counter (the lower
     half counts the draws). A scrambled seed gives the bits that TensorFlow draws from the seed.
     """
-    draw = _element_by_element if gpu.fuses() else _all_at_once
+    draw = _draw_element_by_element if gpu.fuses() else _draw_all_at_once
     return draw(shape, _unsigned(seed))
 
 
-def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def _draw_all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Draws by TensorFlow's operation: a pair of levels of each uint32."""
     count = tf.reduce_prod(shape)
     pairs = tf.raw_ops.StatelessRandomUniformFullIntV2(
@@ -44,7 +44,7 @@ def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count], shape)
 
 
-def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def _draw_element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Draws the same bits: each count of Philox gives 128 bits, the levels of eight elements."""
     number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     count = shifted(number, 3)

@@ -60,11 +60,10 @@ def optimization_barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:
 
 
 def relu(x: tf.Tensor) -> tf.Tensor:
-    """Computes max(0, x).
+    """Computes max(0, x), on a GPU with a gradient that reads the result alone.
 
-    The gradient is 1 where the result is not 0. Replaces tf.nn.relu, for whose gradient XLA tests
-    and therefore keeps the input. That would also prevent the fusion of max(0, x) into the product
-    before it.
+    The gradient is 1 where the result is not 0. That of tf.nn.relu reads the input, so XLA would
+    keep the input in memory, and could not fuse max(0, x) into the product before it.
     """
     return _relu(x) if has_gpu() else tf.nn.relu(x)
 

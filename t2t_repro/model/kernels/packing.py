@@ -122,7 +122,8 @@ class PackedLayout(NamedTuple):
         slot = tf.range(capacity)
         holds_token = (slot > 0) & (slot <= tokens)
         position_of_slot = tf.where(holds_token, position, batch * length - 1)
-        # Equals `slot_of_token`, which XLA would sum again wherever it is read.
+        # Equals `slot_of_token`, which XLA would sum again wherever it is read. A position without
+        # a slot gets the lowest integer, raised to 0 below.
         slot_of_position = tf.math.unsorted_segment_max(
             tf.where(holds_token, slot, 0), position_of_slot, batch * length
         )

@@ -12,7 +12,7 @@ from t2t_repro.decoding.settings import ImportedBehaviour, MarianSearch, Samplin
 from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.formats.saved_model.servable import Servable, StoredWeights, in_groups, quantized
+from t2t_repro.formats.saved_model.servable import Servable, StoredWeights, map_groups, quantized
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
@@ -302,7 +302,7 @@ def groups_and_results(lengths, tokens):
         return rows + 100
 
     ids = tf.constant(lengths, tf.int32)
-    return seen, in_groups(ids, tokens, compute, tf.zeros_like(ids)).numpy().tolist()
+    return seen, map_groups(ids, tokens, compute, tf.zeros_like(ids)).numpy().tolist()
 
 
 @pytest.mark.parametrize("tokens", [1, 12, 10**6])
