@@ -121,11 +121,12 @@ def check_model_flags() -> None:
     """Checks the flags that name the model, --litert or --model_dir.
 
     Raises:
-        UserError: neither --litert nor --model_dir is given, or another flag needs the model
-            directory.
+        UserError: neither --litert nor --model_dir is given, a flag needs the model directory,
+            or LiteRT is not installed.
     """
     if FLAGS.litert:
         loading_flags = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
+        # These are not in a LiteRT file.
         check_alone("litert", *loading_flags, "prefix", "alignments", "glossary")
         require_installed("ai_edge_litert", extra="litert")
     elif not FLAGS.model_dir:

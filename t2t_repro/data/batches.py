@@ -171,7 +171,7 @@ class Batches:
         if self._planned is None or self._planned.epoch != epoch:
             if self._store_maker:
                 store = self._store_maker(epoch)
-                plan = self._plan_lengths(epoch, store.source_lengths, store.target_lengths)
+                plan = self._plan_from_lengths(epoch, store.source_lengths, store.target_lengths)
             else:
                 # Exact: without a segmentation, the expected lengths are those of the store.
                 store, plan = self.store, self._expected_plan(epoch)
@@ -181,10 +181,10 @@ class Batches:
     def _expected_plan(self, epoch: int) -> EpochPlan:
         """Plans an epoch of `self.store`, with the lengths that `shapes` were chosen for."""
         sentences = self._sentences(epoch)
-        plan = self._plan_lengths(epoch, *(side[sentences] for side in self._lengths))
+        plan = self._plan_from_lengths(epoch, *(side[sentences] for side in self._lengths))
         return replace(plan, order=sentences[plan.order])
 
-    def _plan_lengths(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
+    def _plan_from_lengths(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
         """Plans an epoch of sentences with these lengths, [sentences] each."""
         return epoch_plan(self.shapes, source, target, self.micro_batches, self.seed, epoch)
 

@@ -144,12 +144,14 @@ class Glossary:
     def rescored(self, log_p: tf.Tensor, state: _State) -> tf.Tensor:
         """Returns log_p [batch, beam, vocab] with the bonuses of terms (see `SoftGrammar`)."""
         batch, beam, vocab = tf.unstack(tf.shape(log_p))
+        # [batch, beam, ids of all forms], PAD in the place of -1.
         ids = tf.maximum(tf.reshape(state.forms, [batch, beam, -1]), PAD_ID)
-        whole, longest = [self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids)[2:]]
+        whole, begun = [self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids)[2:]]
+        # Takes back the bonus of an unfinished term; below, ids that continue it get it again.
         flat = tf.reshape(log_p - self._bonus * tf.cast(state.pending, tf.float32)[..., None], [-1])
         indices = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
         # An update, not a sum: an id of several forms gets its bonus once.
-        with_bonus = tf.gather(flat, indices) + whole + longest
+        with_bonus = tf.gather(flat, indices) + whole + begun
         flat = tf.tensor_scatter_nd_update(flat, indices[..., None], with_bonus)
         return tf.ensure_shape(tf.reshape(flat, [batch, beam, vocab]), log_p.shape)
 

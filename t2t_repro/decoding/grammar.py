@@ -122,8 +122,9 @@ class TreeGrammar:
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> TreeState:
         """Returns the state of hypotheses without ids (see `Grammar`)."""
         begins = tf.gather(self._begins_word, source)
-        parts = max_target_lengths, tf.reduce_sum(begins, axis=1), self._classes(source, begins)
-        ids_left, words, classes = [tf.repeat(part[:, None], beam_size, axis=1) for part in parts]
+        of_rows = max_target_lengths, tf.reduce_sum(begins, axis=1), self._classes(source, begins)
+        # The same for all hypotheses of a row.
+        ids_left, words, classes = [tf.repeat(x[:, None], beam_size, axis=1) for x in of_rows]
         # Each open bracket takes two ids: its label and its closing symbol.
         most_brackets = tf.reduce_max(max_target_lengths) // 2 + 1
         brackets = tf.zeros([tf.shape(source)[0], beam_size, most_brackets], tf.int32)

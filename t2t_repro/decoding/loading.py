@@ -32,9 +32,10 @@ def load_translator(
 
     Args:
         model_dir: directory of the training run.
-        params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
-        checkpoint: see `ModelDirectory.checkpoint`.
-        precision: see `ModelDirectory.new_model`.
+        params: bindings of gin that replace those of the run, e.g. "BeamSearch.beam_size = 1".
+        checkpoint: "averaged", "best", "latest" or such as "checkpoints/step-1000"; by default the
+            first of the three that there is.
+        precision: "float32" or "mixed_bfloat16"; by default that of the training run.
         ensemble: model directories of other models that translate with it, or pairs of a directory
             and its checkpoint.
         imports: modules of your own that the model or its settings need; they are imported.

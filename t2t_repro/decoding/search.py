@@ -265,8 +265,8 @@ class Search(Protocol):
 
         Args:
             model: scores the next id.
-            cache: the model's cache before step 0, to be enlarged by `make_room`. Nested tensors
-                [batch, ...]; rows that are done may be removed from them.
+            cache: the model's cache before step 0, nested tensors [batch, ...]. The search enlarges
+                it by `model.make_room`, and may remove the rows of finished sentences.
             max_target_lengths: [batch] int32, the most ids of a translation, EOS included; at
                 most max_steps.
             max_steps: width of the result.

@@ -48,6 +48,8 @@ _GERMAN_ORDINAL = re.compile(
 def split(line: str, language: str) -> Iterator[tuple[str, str]]:
     """Yields each sentence of a line, and the white space after it; together they are the line.
 
+    White space in front of the line comes first, after an empty sentence.
+
     Args:
         line: any text. If it has line breaks, it is split at these too.
         language: a code such as "de", "de-AT" or "deu"; unknown ones are split as English.
@@ -56,8 +58,8 @@ def split(line: str, language: str) -> Iterator[tuple[str, str]]:
     start = len(line) - len(line.lstrip())
     if start:
         yield "", line[:start]
-    # Of the same length: without boundaries in kept parts, and with blanks for closing tags, as a
-    # sentence may end before them.
+    # As long as the line, so positions are the same. No sentence ends in a kept part, so these are
+    # masked. One may end before a closing tag, so these are blanks.
     shown = masked(re.sub(r"</[^<>]*>", lambda tag: " " * len(tag[0]), line))
     for boundary in _boundaries(shown, _CODES.get(code, code)):
         # A boundary where `_END` does not match ends no sentence.

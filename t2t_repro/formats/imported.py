@@ -508,7 +508,10 @@ class ImportedModel(NamedTuple):
 
 
 def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
-    """Returns lines of gin for {"BeamSearch.beam_size": 4}, below a comment that names `origin`."""
+    """Returns lines of gin for {"BeamSearch.beam_size": 4}, below a comment that names `origin`.
+
+    Texts are gin's own code, such as "@MarianSearch()": they get no quotes.
+    """
     bindings = "".join(f"{name} = {value}\n" for name, value in settings.items())
     return f"# Imported from {origin}:\n{bindings}"
 

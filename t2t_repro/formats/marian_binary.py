@@ -63,7 +63,8 @@ def _tensor(name: str, shape: list[int], type_code: int, data: NDArray[np.uint8]
     """Returns a tensor from its bytes, which padding may follow; dequantizes integers to float32.
 
     Raises:
-        ValueError: the type is unknown, a size is below 1, or the multiplier is not positive.
+        ValueError: the type is unknown, a size is below 1, bytes are missing, or the multiplier is
+            not between 1e-30 and 1e30.
     """
     if type_code not in _TYPES or min(shape, default=0) < 1:
         problem = f"{name} has type {type_code:#x} and shape {shape}"
@@ -75,7 +76,7 @@ def _tensor(name: str, shape: list[int], type_code: int, data: NDArray[np.uint8]
     (multiplier,) = reader.read_array("<f4", 1)
     # Within these limits its inverse is finite, too; NaN is refused.
     if not 1e-30 < multiplier < 1e30:
-        raise ValueError(f"{name} has the multiplier {multiplier}, expected a positive number")
+        raise ValueError(f"{name} has the multiplier {multiplier}, expected 1e-30 to 1e30")
     weights = values.astype(np.float32) * (np.float32(1) / multiplier)
     # All integers but those of embeddings are stored transposed.
     return weights.reshape(shape) if "Wemb" in name else weights.reshape(shape[::-1]).T

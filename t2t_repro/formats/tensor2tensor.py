@@ -110,11 +110,11 @@ def _read_variables(checkpoint: str | Path, start: str = "transformer/") -> Weig
     def read(path: Path) -> dict[str, NDArray]:
         # Only a folder has a state, which names its newest checkpoint.
         state = tf.train.get_checkpoint_state(str(path))
-        # Without its folder, which may have been moved since.
+        # The state has the path at the time of writing; the folder may have been moved since.
         newest = path / Path(state.model_checkpoint_path).name if state else path
         reader = tf.train.load_checkpoint(str(newest))
-        names = reader.get_variable_to_shape_map()
-        return {name: reader.get_tensor(name) for name in names if name.startswith(start)}
+        shapes = reader.get_variable_to_shape_map()
+        return {name: reader.get_tensor(name) for name in shapes if name.startswith(start)}
 
     return WeightsFile(Path(checkpoint), read)
 

@@ -64,8 +64,11 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
     `Embedding(mask_zero=True)`, and of all later layers that support masking.
 
     Args:
-        mask: broadcastable to [batch, query_length, key_length], as is the result; or None.
-        keys: [batch, key_length, width], the vectors attended to; packed ones have no mask.
+        mask: broadcastable to [batch, query_length, key_length], or None.
+        keys: [batch, key_length, width], the vectors attended to; packed ones have no such mask.
+
+    Returns:
+        both masks together, broadcastable like `mask`; None if there is neither.
     """
     # Keras has no public function that reads it.
     implicit = getattr(keys, "_keras_mask", None)

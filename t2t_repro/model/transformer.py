@@ -112,10 +112,10 @@ class Transformer(SourceTargetModel):
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
 
     def build(self, inputs_shape: Pair | None = None) -> None:
-        """Creates all weights; their shapes depend on the constructor's arguments only."""
+        """Creates all weights; `inputs_shape`, which Keras passes, has no influence on them."""
         x_shape = (None, None, self.config.d_model)
         for embedding in (self.embedding, self.source_embedding, self.softmax):
-            if not embedding.built:  # A shared one comes twice.
+            if not embedding.built:  # A shared one comes again.
                 embedding.build((None, None))
         if self.settings.logits_bias:
             self.logits_bias = self.add_weight(

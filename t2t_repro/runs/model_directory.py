@@ -103,7 +103,7 @@ class ModelDirectory:
         write_whole(self.operative_config_gin, operative_config.encode())
 
     def sizes(self) -> dict[str, Any]:
-        """Returns the arguments of the Transformer.
+        """Returns the arguments of the `Transformer` in model.json: its sizes, kinds and dtype.
 
         Raises:
             UserError: a file is missing, or model.json does not describe a Transformer.

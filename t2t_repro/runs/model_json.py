@@ -113,8 +113,8 @@ def differing_sizes(
         ignored: names of arguments of the Transformer that are not compared.
 
     Returns:
-        the differences, such as "d_model 128 there, 256 now". Settings that only training uses,
-        such as dropout, are not compared.
+        the differences, such as "config.d_model 128 there, 256 now". Settings that only training
+        uses, such as dropout, are not compared.
     """
 
     def comparable(sizes: Mapping[str, Any]) -> dict[str, Any]:

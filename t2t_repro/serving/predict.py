@@ -124,8 +124,8 @@ class Answers:
 
     Args:
         engine: called by several threads, so it should have one worker.
-        language: the language by which texts are split into sentences; None for whole texts.
-            "nbest" then has one translation of each text, and "prefix" is not served.
+        language: the language by which texts are split into sentences; None for whole texts. With
+            a language, "nbest" has one translation of each text, and "prefix" is not served.
 
     Attributes:
         signatures: the function of each signature, by its name.
@@ -141,6 +141,7 @@ class Answers:
         if engine.score:
             self.signatures["score"] = partial(_scores, engine.score)
             self.inputs["score"] = ["source", "target"]
+        # An engine that does not score takes no prefixes either.
         if engine.score and language is None:
             self.signatures["prefix"] = self.translate
             self.inputs["prefix"] = ["source", "prefix"]

@@ -135,6 +135,10 @@ class MarianSubwords(MarkedSubwords):
             a source names both languages, of two codes and the rest; None without codes.
         first_id: the lowest id that decoding writes.
         spaced: texts whose spaces decoding removes, one after the other.
+        word_marks: the pieces at which words begin or end.
+
+    Raises:
+        UserError: see `MarianFile.read`.
     """
 
     def __init__(self, model_path: str | Path) -> None:
@@ -143,7 +147,8 @@ class MarianSubwords(MarkedSubwords):
         model, kind = self.content.model, self.content.kind
         self._model = SentencePieceProcessor(model_proto=model) if model else _WordSplitter()
         self._pieces = self.content.pieces
-        self.ids = {piece: token for token, piece in enumerate(self._pieces) if token > UNK_ID}
+        self.ids = {piece: number for number, piece in enumerate(self._pieces) if number > UNK_ID}
+        # transformers take a code off any text, the others only if the vocabulary has codes.
         has_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
         one_code = _LANGUAGE_CODE if has_codes or kind == "hugging_face" else None
         self.code_pattern = _TWO_CODES if self.content.languages else one_code

@@ -79,6 +79,9 @@ class Tags:
 
 
 def languages_in_front(line: str) -> str:
-    """Returns the tags of languages in front of a line, with the white space after each."""
+    """Returns the language tags in front of a line, each with the white space after it; or "".
+
+    White space before them is left out: they are ">>deu<< " in "  >>deu<< Hello".
+    """
     front = re.match(f"({_LANGUAGE.pattern})+", line.lstrip())
     return front[0] if front else ""
