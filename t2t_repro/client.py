@@ -89,12 +89,15 @@ def _predict(lines: Sequence[str]) -> list[list[Translation]]:
         headers["Authorization"] = f"Bearer {key}"
     try:
         with urlopen(Request(url, body, headers)) as response:
-            return [_read_answer(answer) for answer in json.load(response)["predictions"]]
+            answers = json.load(response)["predictions"]
+            if len(answers) != len(lines):
+                raise ValueError(f"received {len(answers)} answers to {len(lines)} lines")
+            return [_read_answer(answer) for answer in answers]
     # First, as an HTTPError is an OSError, too. Answers of other programs cause the last three.
     except HTTPError as error:
         reason = f"status {error.code}: {error.read().decode(errors='replace')}"
     except (OSError, HTTPException, LookupError, TypeError, ValueError) as error:
-        reason = f"{error}; expected a running server of an exported model (t2t_repro.serve)"
+        reason = f"{error}; expected a running server of a model, e.g. python -m t2t_repro.serve"
     raise UserError(f"--server={FLAGS.server}: {reason}")
 
 

@@ -45,8 +45,9 @@ def read(
     """Reads and checks an experiment's gin file, and builds its settings.
 
     First, `configure` reads the file. Then `train.sized_by`, if it is bound, chooses values by the
-    number of training pairs: the corpus is downloaded and cleaned for that. Missing bindings are
-    reported next. Finally, constructors refuse values that do not fit together.
+    number of training pairs: for that, the corpus is downloaded and cleaned, unless there are
+    prepared data. Missing bindings are reported next. Finally, constructors refuse values that do
+    not fit together.
 
     Args:
         gin_file: its path, or None for bindings alone.

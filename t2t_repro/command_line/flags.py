@@ -234,7 +234,7 @@ def decoding_settings(
 
 
 def litert_settings(model: Path, flag_names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the same for an exported model; path and time of change stand for its content."""
+    """Returns what `decoding_settings` does, for a LiteRT file: its path and time of change."""
     values = {f"--{name}": FLAGS[name].value for name in flag_names}
     return {"--litert": [str(model), model.stat().st_mtime]} | values
 

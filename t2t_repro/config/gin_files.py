@@ -98,7 +98,8 @@ def _apply(
         elif isinstance(statement, IncludeStatement):
             path = find_gin_file(statement.filename, beside)
             if str(path) in files:
-                raise UserError(f"{place}: the file includes itself, expected another one.")
+                circle = " includes ".join([*files[files.index(str(path)) :], str(path)])
+                raise UserError(f"{place}: the file includes itself ({circle}); delete the line.")
             included = read_gin(path, f"{place} includes {statement.filename}")
             _look_for_modules_in(path.resolve().parent)
             _apply(included, [*files, str(path)], bindings, beside)

@@ -196,7 +196,8 @@ class Batches:
         """Counts the source and target tokens of a batch, without padding."""
         planned = self._planned_epoch(epoch)
         lengths = planned.store.source_lengths, planned.store.target_lengths
-        return sum(int(side[planned.plan.sentences(batch)].sum()) for side in lengths)
+        indices = planned.plan.sentences(batch)
+        return sum(int(side[indices].sum()) for side in lengths)
 
     def epoch(
         self, epoch: int, first_batch: int, own_micro_batches: range | None = None

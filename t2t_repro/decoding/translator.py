@@ -269,7 +269,7 @@ class Translator:
 
     @property
     def ids_per_batch(self) -> int:
-        """The most padded ids in a batch of sources or pairs, when no beam multiplies them."""
+        """The most padded ids in a batch of sources, so that a search fits; of pairs likewise."""
         return max(self.settings.tokens_per_batch // self.beam_size, 1)
 
     def align(self, sources: Texts, targets: Texts) -> list[str]:

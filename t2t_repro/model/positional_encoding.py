@@ -80,7 +80,7 @@ class PositionalEncoding(SameShape):
     ) -> None:
         super().__init__(**kwargs)
         if kind not in (*SINUSOIDS, "learned"):
-            raise UserError(f"kind is {kind!r}, expected 'learned', {', '.join(SINUSOIDS)}.")
+            raise UserError(f"kind is {kind!r}, expected one of {[*SINUSOIDS, 'learned']}.")
         if kind == "learned" and not max_length:
             problem = f"max_length is {max_length!r}, expected the number of positions to learn"
             raise UserError(f"{problem} with kind='learned': give max_length.")

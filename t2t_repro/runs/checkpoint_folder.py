@@ -82,10 +82,9 @@ class CheckpointFolder:
         since = max(steps, default=-1) if since is None else since
         for step in sorted(listed - {*steps}, reverse=True):
             if step > since and not _unreadable_index(self.prefix(step)).exists():
-                raise UserError(
-                    f"{self.prefix(step)}.index is missing: copy {self.path} again, whole, or give "
-                    "another --checkpoint (averaged, best, latest, checkpoints/step-<n>) or --last."
-                )
+                problem = f"{self.prefix(step)}.index is missing: copy {self.path} again, whole"
+                others = "averaged, best, latest, checkpoints/step-<n>"
+                raise UserError(f"{problem}, or give another --checkpoint ({others}) or --last.")
 
     def last(self, count: int) -> dict[int, str]:
         """Returns the paths of the last `count` checkpoints by step, the oldest first.

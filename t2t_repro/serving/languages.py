@@ -12,6 +12,8 @@ CODE = r"[a-z]{2,3}(?:_\w+|-[A-Z]\w*|-[a-z]{4}|-[0-9]{3})*"
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "nor": "nb"}
 """LibreTranslate's own codes; and Norwegian, which means Bokmål unless the code is Nynorsk's."""
 
+_REGION = re.compile("-([A-Z]{2}|[0-9]{3})$")
+
 
 def find_code(asked: str, codes: Collection[str]) -> str:
     """Returns the one of `codes` that means the same language as `asked`; without one, `asked`.
@@ -22,8 +24,10 @@ def find_code(asked: str, codes: Collection[str]) -> str:
     # From the strictest comparison to the loosest; `str` compares the codes as they are.
     forms = (str, standard_code, _normal_code)
     matches = (code for form in forms for code in codes if form(code) == form(asked))
-    without_region = re.sub("-([A-Z]{2}|[0-9]{3})$", "", _normal_code(asked))
-    variants = {code for code in codes if code.startswith(f"{standard_code(asked)}-")}
+    without_region = _REGION.sub("", _normal_code(asked))
+    # A variant differs by its region alone: zh is not zh-Hant, nor zh-TW, which is zh-Hant-TW.
+    rest_of = {code: _normal_code(code).removeprefix(standard_code(asked)) for code in codes}
+    variants = [code for code, rest in rest_of.items() if _REGION.fullmatch(rest)]
     fallback = variants.pop() if len(variants) == 1 else asked
     return next(matches, without_region if without_region in codes else fallback)
 

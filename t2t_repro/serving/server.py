@@ -163,8 +163,8 @@ class Server:
     async def _answer(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Calls the handler; returns its response, or an error in JSON.
 
-        Requests are refused while the server drains, or if they have another server's name. Those
-        with OPTIONS, by which browsers ask for CORS headers, are answered without the handler.
+        Requests are refused while the server drains, or if they have another server's name. If
+        origins are allowed, OPTIONS, by which browsers ask for CORS headers, needs no handler.
         """
         try:
             if self._is_draining:

@@ -148,7 +148,7 @@ class MarianSubwords(MarkedSubwords):
         self._model = SentencePieceProcessor(model_proto=model) if model else _WordSplitter()
         self._pieces = self.content.pieces
         self.ids = {piece: number for number, piece in enumerate(self._pieces) if number > UNK_ID}
-        # transformers take a code off any text, the others only if the vocabulary has codes.
+        # transformers take a code off any text, OPUS-MT's scripts if the vocabulary has codes.
         has_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
         one_code = _LANGUAGE_CODE if has_codes or kind == "hugging_face" else None
         self.code_pattern = _TWO_CODES if self.content.languages else one_code

@@ -13,7 +13,7 @@ _UNSPACED = (HAN, KANA, "BOPOMOFO", "YI", "THAI", "LAO", "KHMER", "MYANMAR", "TI
 # The letters of an alphabet that one letter of a script is worth; 1 for other scripts.
 _LETTERS = {HAN: 3, KANA: 2, "HANGUL": 2, "YI": 2, "ETHIOPIC": 2}
 
-# Japanese has more kana than this for each Han; a Chinese text may quote some.
+# The kana of a Japanese text count more than this share of its Han; a Chinese text may quote some.
 _JAPANESE = 0.1
 
 

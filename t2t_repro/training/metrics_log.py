@@ -27,7 +27,7 @@ _SCALARS = ("loss", "nll", "learning_rate", "gradient_norm")
 # Speed is measured over at least so many updates: the host reads results with varying delay.
 _LEAST_UPDATES = 10
 
-# Progress is first logged after so many seconds: the first update alone is slower than the others.
+# Without a log by then, progress is logged after so many seconds: the first update alone is slower.
 _FIRST_SECONDS = 20.0
 
 

@@ -232,7 +232,7 @@ class TrainingRun:
         if self.initial:
             state = self._start_from(self.initial, data)
         elif workers.is_chief and not self._checkpoints.newest:
-            # Left by an earlier start that was killed before its first checkpoint.
+            # The run starts from new weights; a killed start may have left the file.
             directory.ancestry_json.unlink(missing_ok=True)
         workers.check_same("a --model_dir at step", state.step)
         self._log_start(state, differences)
@@ -255,19 +255,16 @@ class TrainingRun:
             return
         is_over = self.settings.schedule.is_over(state)
         if is_over:
-            logging.info(
-                f"train: finished already, after step {state.step}; to train longer, raise "
-                "TrainingSchedule.steps or TrainingSchedule.patience"
-            )
+            fix = "to train longer, raise TrainingSchedule.steps or TrainingSchedule.patience"
+            logging.info(f"train: finished already, after step {state.step}; {fix}")
         else:
             logging.info("train: going on after step %d", state.step)
         for difference in differences:
             logging.warning("train: now with another configuration: %s", difference)
         if is_over or differences:
-            logging.info(
-                "train: to start from this model's weights with a fresh optimizer, on the same or "
-                f"other data, give another --model_dir with {self.directory.init_from_binding()}"
-            )
+            purpose = "to start from this model's weights, on the same or other data"
+            binding = self.directory.init_from_binding()
+            logging.info(f"train: {purpose}, give another --model_dir with {binding}")
 
     def _log_next_commands(self, data_dir: Path, split: str) -> None:
         """Logs the commands to use after training; `split` is a flag of `evaluate`, or ""."""

@@ -152,11 +152,10 @@ def _count_lines(path: Path, columns: int) -> int:
     tolerated = len(counts) / 1000 if columns == 1 else 0
     if len(unfit) > tolerated:
         first = unfit[0]
-        raise UserError(
-            f"{path}, line {first}: {counts[first - 1]} tab-separated columns, expected {columns}: "
-            "'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are two aligned "
-            "files without tabs; a list has several of them."
-        )
+        problem = f"{path}, line {first}: {counts[first - 1]} tab-separated columns"
+        fix = "'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are two "
+        fix += "aligned files without tabs; a list has several of them"
+        raise UserError(f"{problem}, expected {columns}: {fix}.")
     return len(counts)
 
 

@@ -89,11 +89,10 @@ class TfdsCorpus:
             try:
                 builder.download_and_prepare(download_dir=str(download_dir / "tfds"))
             except Exception as error:  # TFDS downloads with many libraries.
-                raise UserError(
-                    f"TFDS cannot fetch {self.name!r} ({type(error).__name__}: "
-                    f"{reason_of(error)}), which is not in {builder.data_dir}: run tfds build "
-                    f"{self.name} elsewhere, and set TfdsCorpus.data_dir or TFDS_DATA_DIR."
-                ) from error
+                reason = f"{type(error).__name__}: {reason_of(error)}"
+                problem = f"TFDS cannot fetch {self.name!r} ({reason}), not in {builder.data_dir}"
+                fix = "elsewhere, and set TfdsCorpus.data_dir or TFDS_DATA_DIR"
+                raise UserError(f"{problem}: run tfds build {self.name} {fix}.") from error
         self._prepared_builder()  # Checks the languages and the splits.
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
