@@ -105,9 +105,11 @@ def log_lines(first: int | None, indices: Collection[int], message: str) -> None
 
     If `first`, the number of the first line, is None: only how many lines. No indices: nothing.
     """
-    if indices and first is None:
+    if not indices:
+        return
+    if first is None:
         logging.warning(f"{len(indices)} texts: {message}")
-    elif indices and first is not None:
+    else:
         numbers = ", ".join(str(first + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
         logging.warning(f"line{'s' if len(indices) > 1 else ''} {numbers}{more}: {message}")

@@ -22,14 +22,17 @@ def find_code(asked: str, codes: Collection[str]) -> str:
     "en-GB" means en, if `codes` have no "en-GB"; "en" means en-GB, if that is their only English.
     """
     # From the strictest comparison to the loosest; `str` compares the codes as they are.
-    forms = (str, standard_code, _normal_code)
-    matches = (code for form in forms for code in codes if form(code) == form(asked))
-    without_region = _REGION.sub("", _normal_code(asked))
+    for form in (str, standard_code, _normal_code):
+        wanted = form(asked)
+        for code in codes:
+            if form(code) == wanted:
+                return code
+    if (without_region := _REGION.sub("", _normal_code(asked))) in codes:
+        return without_region
     # A variant differs by its region alone: zh is not zh-Hant, nor zh-TW, which is zh-Hant-TW.
-    rest_of = {code: _normal_code(code).removeprefix(standard_code(asked)) for code in codes}
-    variants = [code for code, rest in rest_of.items() if _REGION.fullmatch(rest)]
-    fallback = variants.pop() if len(variants) == 1 else asked
-    return next(matches, without_region if without_region in codes else fallback)
+    full = standard_code(asked)
+    variants = {code for code in codes if _REGION.fullmatch(_normal_code(code).removeprefix(full))}
+    return variants.pop() if len(variants) == 1 else asked
 
 
 def standard_code(label: str) -> str:

@@ -127,10 +127,9 @@ class InitialModel:
                 weight.assign(weights[name_of(weight)])
         # "embedding/table" is logged as "embedding".
         rows = (f"{name.split('/')[0]} {copied[name]:,} copied, {new[name]:,} new" for name in new)
-        logging.info(
-            f"train: starts from the weights of {self.directory.path}, {self.checkpoint} "
-            f"(train.init_from); rows of subwords: {', '.join(rows)}"
-        )
+        origin = f"{self.directory.path}, {self.checkpoint} (train.init_from)"
+        counts = f"rows of subwords: {', '.join(rows)}"
+        logging.info(f"train: starts from the weights of {origin}; {counts}")
         return Ancestor(
             abspath(self.directory.path), self.checkpoint, weights_hash(weights), copied, new
         )

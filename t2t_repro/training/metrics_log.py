@@ -151,11 +151,9 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         time_left = timedelta(seconds=round(mean_seconds * updates_left))
         self._progress = f"{seconds_per_update:.2g} s/update, {time_left} left"
         self._bar.set_postfix_str(self._progress)
-        logging.info(
-            f"step {step}/{self.schedule.steps}: loss {float(result.loss):.4f}, "
-            f"nll {float(result.nll):.4f}, lr {float(result.learning_rate):.3e}, "
-            f"{speed:,.0f} src+tgt tok/s, {self._progress}"
-        )
+        losses = f"loss {float(result.loss):.4f}, nll {float(result.nll):.4f}"
+        rates = f"lr {float(result.learning_rate):.3e}, {speed:,.0f} src+tgt tok/s"
+        logging.info(f"step {step}/{self.schedule.steps}: {losses}, {rates}, {self._progress}")
         return speed
 
     @contextmanager
@@ -172,10 +170,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     def report_evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
         """Reports the dev evaluation after update `step`; it took `seconds`."""
         perplexity = _perplexity(scores.nll)
-        logging.info(
-            f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, "
-            f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
-        )
+        rest = f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
+        logging.info(f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, {rest}")
         tag = re.sub(r"\W+", "_", scores.metric.lower())
         values = {"nll": scores.nll, tag: scores.score}
         for name, nll, score in scores.corpora:
