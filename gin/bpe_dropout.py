@@ -154,7 +154,8 @@ class EpochStores:
     ) -> None:
         self._store = store
         self._sentences = sentences
-        segment, processes = _Segment(store.directory, segmenters), workers or default_workers()
+        segment = _Segment(store.directory, segmenters)
+        processes = workers or default_workers()
         self._pool = WorkerPool(segment, processes, "SubwordDropout.workers", _NICENESS)
         self._made: dict[int, Future[TokenStore]] = {}
         self.expected_lengths = self._expect_lengths(segmenters, longest)
@@ -164,8 +165,7 @@ class EpochStores:
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Segments a sample in epoch 0; returns `expected_lengths`."""
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
-        step = math.ceil(len(blocks) / _SAMPLE_BLOCKS)
-        sample = blocks[::step]
+        sample = blocks[:: math.ceil(len(blocks) / _SAMPLE_BLOCKS)]
         totals = np.sum([tokens for _, tokens in self._pool.map(sample)], axis=0).tolist()
         sampled = np.concatenate([block.indices for block in sample])
 
@@ -337,7 +337,7 @@ class DropoutSegmenter:
 
     @cached_property
     def _powers(self) -> NDArray[np.uint64]:
-        """[_MOST_MERGES] the probability that n merges in a row are made, times 2^63; ascending."""
+        """The probabilities that n = `_MOST_MERGES` ... 1 merges in a row are made, times 2^63."""
         power, powers = 1.0, []
         for _ in range(_MOST_MERGES):
             # Not `**`, which C libraries round differently.
@@ -369,11 +369,11 @@ class DropoutSegmenter:
         return words.replaced(changed, self._segment(plain, keys[changed], made[changed]))
 
     def _count_made(self, keys: NDArray[np.uint64], draw: int) -> NDArray[np.int64]:
-        """Draws how many merges of each word are made before one is dropped; first, `draw` is 0.
+        """Draws how many merges of each word are made before one is dropped; `draw` is from 0.
 
         `_MOST_MERGES` means that so many are made and none is dropped yet.
         """
-        # Uniform below 2^63.
+        # Uniform below 2^63, so at least n merges are made if they are below the power of n.
         bits = _fold(keys, draw) >> np.uint64(1)
         return _MOST_MERGES - np.searchsorted(self._powers, bits, side="right")
 
@@ -453,19 +453,24 @@ class BpeMerges:
         self.word_marks = WordMarks.of([piece.piece for piece in pieces], at_end)
         # A better merge has a lower rank.
         self._ranks = {piece.piece: -piece.score for piece in pieces if piece.type == _MERGED}
-        # The text of every id, for a byte the byte; and the ids of every symbol, as int32 bytes.
-        self._texts, self._ids = [], dict[str, bytes]()
-        self._byte_ids, self._whole = dict[bytes, bytes](), set[int]()
+        # The text of every id in UTF-8; for a byte, the byte itself.
+        self._texts: list[bytes] = []
+        # The id of every symbol, and of every byte, as int32 bytes.
+        self._ids: dict[str, bytes] = {}
+        self._byte_ids: dict[bytes, bytes] = {}
+        # The ids that are never merged with their neighbours.
+        self._whole: set[int] = set()
         for number, piece in enumerate(pieces):
             text, ids = piece.piece, np.int32(number).tobytes()
             self._texts.append(text.encode())
             if piece.type == _BYTE:
+                # The piece of the byte 65 is "<0x41>".
                 self._texts[-1] = bytes([int(text[1:-1], 16)])
                 self._byte_ids[self._texts[-1]] = ids
             elif piece.type == _MERGED:
                 self._ids[text] = ids
             else:
-                # A symbol or a control token, never merged with its neighbours.
+                # A symbol such as a tag, or a control token.
                 self._ids[_WHOLE_MARK + text] = ids
                 self._whole.add(number)
         # A merge makes one piece of two, so n characters take n - 1.
@@ -480,15 +485,18 @@ class BpeMerges:
         """
         split = self._splits.get(word)
         if split is None:
-            split = self._characters(np.frombuffer(word, np.int32).tolist())
+            split = self._split_characters(np.frombuffer(word, np.int32).tolist())
             if len(split.symbols) <= _LONGEST_WORD:
                 if len(self._splits) >= _MOST_WORDS:
                     self._splits.clear()  # Frequent words are soon cached again.
                 self._splits[word] = split
         return split
 
-    def _characters(self, ids: Sequence[int]) -> Split:
-        # Several ids, each a byte, may be one character, so `text` is decoded last.
+    def _split_characters(self, ids: Sequence[int]) -> Split:
+        """Splits the text of ids into characters; each id in `_whole` becomes one marked symbol."""
+        # Several ids, each a byte, may be one character, so the text between whole symbols is
+        # joined before it is decoded. Invalid UTF-8, which SentencePiece never makes, raises a
+        # UnicodeDecodeError.
         symbols: list[str] = []
         text = b""
         for token in ids:
@@ -534,8 +542,7 @@ class BpeMerges:
 
     def _spell(self, character: str) -> bytes:
         """Returns the ids of a character's UTF-8 bytes, as int32 bytes."""
-        encoded = character.encode()
-        return b"".join(self._byte_ids[encoded[i : i + 1]] for i in range(len(encoded)))
+        return b"".join(self._byte_ids[bytes([byte])] for byte in character.encode())
 
 
 class _Words:
@@ -590,7 +597,8 @@ class _Words:
 
 def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:
     """Returns 64 pseudo-random bits for each key and number: SplitMix64 (Steele et al., 2014)."""
-    # NumPy silently wraps products of arrays, but warns about scalars.
+    # The state advances before its first output, so number n takes n + 1 steps. NumPy silently
+    # wraps products of arrays, but warns about scalars.
     steps = np.atleast_1d(numbers).astype(np.uint64) + np.uint64(1)
     bits = keys + steps * np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

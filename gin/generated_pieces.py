@@ -62,7 +62,7 @@ def _dates(pattern: str, values: Iterable[datetime.date]) -> Iterator[Pair]:
 
 
 def _days() -> Iterator[Pair]:
-    """Formats the days of a year: "May 1", "1. Mai"."""
+    """Formats the days of a leap year: "May 1", "1. Mai"."""
     return _both(partial(dates.format_skeleton, "MMMMd"), _days_of([2024]))
 
 
@@ -74,6 +74,7 @@ def _weekday_dates() -> Iterator[Pair]:
 
 
 def _times(hours: Iterable[int]) -> Iterator[Pair]:
+    """Formats every fifth minute of the hours: "1:05 PM", "13:05"."""
     times = [datetime.time(hour, minute) for hour in hours for minute in range(0, 60, 5)]
     return _both(partial(dates.format_time, format="short"), times)
 
@@ -110,6 +111,8 @@ def _quantities(unit_names: Sequence[str], values: Sequence[float]) -> Iterator[
 
 def _prices(currencies: Sequence[str]) -> Iterator[Pair]:
     """Formats prices as numbers with a symbol: "€2.50", "2,50 €"."""
+    # Small amounts with cents that are common in prices; then hundreds from 1,100 on, for the
+    # separator of thousands, "," in English and "." in German.
     amounts = [number + cents for number in range(2, 100) for cents in (0.0, 0.25, 0.5, 0.99)]
     amounts += [100.0 * number for number in range(11, 100)]
     items = [
@@ -139,6 +142,7 @@ def _percentages() -> Iterator[Pair]:
 
 
 def _integers(values: Iterable[int]) -> Iterator[Pair]:
+    """Formats whole numbers in digits: "1,100", "1.100"."""
     return _both(numbers.format_decimal, values)
 
 

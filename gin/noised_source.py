@@ -50,8 +50,7 @@ class NoisedSource(Altered):
 
     def describe(self) -> dict[str, Any]:
         """Returns the description of the other corpus, and the settings of the noise."""
-        settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        del settings["corpus"]
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "corpus"}
         return {"corpus": "NoisedSource", "of": self.corpus.describe(), **settings}
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:

@@ -138,7 +138,7 @@ def _with_word(pair: Pair, rng: random.Random) -> Pair:
     if not candidates:
         return _with_added_word(pair, rng)
     old = rng.choice(candidates)
-    # A time or a code keeps its form.
+    # A time or a code keeps its form; a whole number may get another length.
     pattern = _DIGIT.sub("0", old) if _DIGIT.search(old) else _NAME
     new = _random_word(rng.choice(_NUMBERS) if old.isdecimal() else pattern, rng)
 

@@ -117,6 +117,7 @@ class TranslationMemoryCorpus:
 
 
 def _one_line(text: str) -> str:
+    """Returns a text without line breaks, and without white space around it."""
     # Few texts have line breaks, and split takes longer than strip.
     return " ".join(text.split()) if "\n" in text else text.strip()
 
@@ -132,4 +133,4 @@ def _language_indices(codes: tuple[str, ...], languages: tuple[str, ...]) -> lis
     tags = [f"{code}-".lower().replace("_", "-") for code in codes]
     prefixes = (f"{language}-".lower().replace("_", "-") for language in languages)
     matches = ([i for i, tag in enumerate(tags) if tag.startswith(prefix)] for prefix in prefixes)
-    return [min(found, key=lambda i: len(tags[i])) for found in matches if found]
+    return [min(indices, key=lambda i: len(tags[i])) for indices in matches if indices]

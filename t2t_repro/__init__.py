@@ -41,7 +41,7 @@ def __dir__() -> list[str]:
 
 
 def _import_modules() -> None:
-    # FusedAdam is no public name, but registered with Keras.
+    # FusedAdam is not a public name, but it is registered with Keras.
     for module in (*_MODULE_OF.values(), f"{__name__}.model.kernels.adam"):
         import_module(module)
 
@@ -61,6 +61,7 @@ class _Placeholder:
 
 def _register_placeholders() -> None:
     registry = sys.modules["keras"].saving.get_custom_objects()
+    # A class whose module has been imported is in the registry already, and stays there.
     for name in _REGISTERED:
         registry.setdefault(f"{__name__}>{name}", _Placeholder(f"{__name__}>{name}"))
 
@@ -71,6 +72,7 @@ class _KerasFinder:
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Finds Keras, with a loader that registers the placeholders; None for other modules."""
+        # Python also passes `path` and `target`; a top-level module such as Keras needs neither.
         spec = PathFinder.find_spec(name) if name == "keras" else None
         if spec and spec.loader:
             execute = spec.loader.exec_module

@@ -17,7 +17,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Writes the attention maps of the sentence pair in the flags."""
+    """Writes the attention maps of the sentence pair in the flags: a page, and pictures."""
     if FLAGS.pictures:
         require_installed("matplotlib", extra="plots")
     checkpoint = shared.find_checkpoint()

@@ -24,34 +24,37 @@ def main() -> None:
     """Averages the last checkpoints of --model_dir, and writes model_dir/averaged."""
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
-    last = max(checkpoints)
+    last_step = max(checkpoints)
+    # Late: mistakes in flags are reported before the seconds in which TensorFlow is imported.
     import_tensorflow()
     from t2t_repro.config.gin_files import import_modules
     from t2t_repro.runs.weights import save_weights
 
     # FLAGS.import would be a syntax error.
     import_modules(getattr(FLAGS, "import"))
-    model = directory.new_model(checkpoints[last])
+    model = directory.new_model(checkpoints[last_step])
     with directory.held("average"):
         average_weights(model, checkpoints.values())
-        save_weights(model, directory.averaged, last)
+        save_weights(model, directory.averaged, last_step)
     count = len(checkpoints)
     fewer = f" (fewer than --last={FLAGS.last})" if count < FLAGS.last else ""
-    steps = f"steps {min(checkpoints)} to {last}"
+    steps = f"steps {min(checkpoints)} to {last_step}"
     logging.info(f"averaged {count} checkpoints{fewer}, {steps}, into {directory.averaged}")
 
 
 def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:
     """Sets a model's weights to their mean over checkpoints (paper, section 6.1).
 
-    The mean is computed in float64, so that the mean of N copies is the copy.
-
     Args:
         model: the model; its weights are replaced.
         checkpoints: paths, each of a checkpoint of this model.
+
+    Raises:
+        UserError: a checkpoint is of another model, or damaged.
     """
     from t2t_repro.runs.weights import load_weights
 
+    # In float64, so that the mean of N copies is the copy.
     sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
     for path in checkpoints:
         load_weights(model, path)
@@ -62,7 +65,7 @@ def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:
 
 
 def cli() -> None:
-    """Defines the flags, reads the command line, and averages."""
+    """Defines the flags, reads the command line, and averages the checkpoints."""
     define_path("model_dir", "The model directory of a training run.", is_required=True)
     define_import()
     flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")

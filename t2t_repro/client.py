@@ -53,9 +53,10 @@ def _best_translations(texts: Sequence[str]) -> Iterator[Translation]:
 
 
 def _nbest_lists(texts: Sequence[str]) -> Iterator[list[Translation]]:
-    """Yields the translations of each text, the best first; makes several requests at a time."""
+    """Yields the translations of each text, the best first, in the order of the texts."""
     size = FLAGS.batch_size
     batches = [texts[first : first + size] for first in range(0, len(texts), size)]
+    # Several requests are made at a time; `map` yields their answers in order.
     with ThreadPoolExecutor(FLAGS.concurrency) as pool:
         try:
             yield from chain.from_iterable(pool.map(_predict, batches))

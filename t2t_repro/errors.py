@@ -32,13 +32,14 @@ class UserError(ValueError):
     def __init__(self, message: str) -> None:
         message = printable(message).replace("\n", " ").replace("\t", " ")
         if len(message) >= 2000:
-            # The beginning says what is wrong, the end how to fix it.
+            # The beginning says what is wrong, the end how to fix it. The new message is
+            # below the limit: an error that is made of it is not cut again.
             message = f"{message[:1500]} ... {message[-450:]}"
         super().__init__(message)
 
 
 def printable(text: str) -> str:
-    """Escapes the controls of a terminal, as Python's repr does; keeps newlines and tabs."""
+    """Escapes unprintable characters as repr does, e.g. terminal controls; keeps newlines, tabs."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
@@ -52,7 +53,7 @@ def storage_error(error: OSError) -> str | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns an error's first line without TensorFlow's additions; if none, its type's name."""
+    """Returns an error's first line without TensorFlow's additions; without text, its type."""
     lines = _WHERE.sub("", str(error)).strip().splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
 

@@ -42,9 +42,9 @@ _ADDRESS = r"<(?:function )?([\w.]+)(?: object)? at 0x\w+>"
 
 
 def main() -> None:
-    """Scores the systems that the flags name, and prints the scores."""
+    """Scores the systems that the flags name, prints the scores, and saves those of a split."""
     _check_flags()
-    checkpoint, data = "", None
+    data = None
     sources = read_input(FLAGS.source, "source") if FLAGS.source else []
     references = _read_references()
     if FLAGS.model_dir:
@@ -64,6 +64,7 @@ def main() -> None:
         translator = shared.load_translator(checkpoint, others=experiment.EVALUATION)
         systems.insert(model_index, _translate(translator, checkpoint, sources, data))
     else:
+        # FLAGS.import would be a syntax error. Without a model, --gin_param alone binds metrics.
         import_modules(getattr(FLAGS, "import"))
         experiment.configure(None, FLAGS.gin_param)
     if not (metrics := EvaluationSettings().metrics):
@@ -77,7 +78,8 @@ def main() -> None:
 
 
 def _check_flags() -> None:
-    """Checks that the flags name something to score, and what it is compared with."""
+    """Checks that the flags name something to score, what it is compared with, and --output."""
+    # A split of the model's data has its own references.
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
     # --output is for the model's translations.
     names_system = FLAGS.model_dir or (FLAGS.translations and not FLAGS.output)
@@ -91,7 +93,7 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
     """Reads the files of --reference.
 
     Returns:
-        for each sentence its reference, or its references from several files or columns.
+        for each sentence its reference; or a tuple, if there are several files or columns.
 
     Raises:
         UserError: a file cannot be read, lines of a file differ in their number of columns, or
@@ -116,7 +118,7 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
 def _translate(
     translator: "Translator", checkpoint: str, sources: Sequence[str], data: PreparedData | None
 ) -> System:
-    """Translates the sources with the model, and returns it as a system to score."""
+    """Translates the sources, writes --output if given, and returns the model as a system."""
     # First, since it raises an error if the data have other subwords.
     perplexity = _perplexity(translator, data) if data else None
     translations = [best.text for best, *_ in translator.translate(sources)]
@@ -140,7 +142,7 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
 
 
 def _print_scores(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None:
-    """Prints the scores [systems][metrics], with the intervals and p-values of the flags."""
+    """Prints the scores [systems][metrics], with intervals and p-values if flags ask for them."""
     if FLAGS.seed:
         # sacreBLEU reads it there.
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
@@ -171,7 +173,7 @@ def _print_scores(systems: Sequence[System], scores: Sequence[Sequence[Score]]) 
 def _save_scores(
     translator: "Translator", checkpoint: str, perplexity: float, scores: Sequence[Score]
 ) -> None:
-    """Writes a split's scores to the model directory, if possible."""
+    """Writes a split's scores to the model directory; logs a warning if that is impossible."""
     evaluation = {
         "checkpoint": checkpoint,
         "perplexity": perplexity,

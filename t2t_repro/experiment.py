@@ -76,7 +76,7 @@ def configure(gin_file: str | Path | None, params: Sequence[str] = ()) -> dict[s
 
 
 def configuration() -> Configuration:
-    """Returns the settings as gin's texts: as read; as used, with defaults; these in Markdown."""
+    """Returns gin's bindings as texts: as read; as used, with defaults; the latter in Markdown."""
     operative = gin.operative_config_str()
     return Configuration(gin.config_str(), operative, gin.config.markdown(operative))
 
@@ -84,7 +84,7 @@ def configuration() -> Configuration:
 def _bind_by_size(chosen: Mapping[str, Any], bindings: dict[str, Any], pairs: int) -> None:
     """Binds the parameters that depend on the number of training pairs.
 
-    Parameters that are bound stay as they are.
+    Parameters that are bound stay as they are. Logs a warning if there are few pairs.
 
     Args:
         chosen: the values for this number of pairs, by the parameter's name.

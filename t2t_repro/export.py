@@ -47,6 +47,7 @@ def main() -> None:
     checkpoint = shared.find_checkpoint()
     precision = "mixed_bfloat16" if weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
+    # For LiteRT a grammar is an error, which `write_litert_model` raises.
     if translator.settings.grammar and FLAGS.format not in ("saved_model", "litert"):
         logging.warning("grammar or glossary is left out: only a SavedModel follows it")
     if translator.settings.rerank:
@@ -111,8 +112,8 @@ def _check_flags(weights: str) -> None:
         for_languages = ["babel"] if FLAGS.format == "argos" else []
         require_installed("ctranslate2", *for_languages, extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:
-        problem = "--format=marian needs --calibration: a file of source sentences"
-        raise UserError(f"{problem}, of which {_CALIBRATION_LINES} are used.")
+        expected = f"a file of source sentences, of which {_CALIBRATION_LINES} are used"
+        raise UserError(f"--format=marian needs --calibration: {expected}.")
 
 
 def cli() -> None:

@@ -62,7 +62,7 @@ def write_json(path: Path, value: Any) -> None:
 def naming(path: Path | str) -> Iterator[None]:
     """Adds a path to errors of the disk within the context: libraries often leave it out.
 
-    An OSError that has a path, a UserError, and any error of another kind pass unchanged.
+    All other errors pass unchanged, as do a UserError and an error that has a path already.
 
     Raises:
         OSError: the disk is full, read-only or fails; the error names `path`.

@@ -89,8 +89,8 @@ def _find_model() -> tuple[Path, str, str | None]:
     # A missing file such as "folder/model.npz" reads like a name on the hub.
     is_file = given.endswith((".npz", ".bin", ".zip", ".yml", ".gz"))
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
-        problem = f"--model={given}: no such file or directory; expected one"
-        raise UserError(f"{problem}, or a name on the hub such as Helsinki-NLP/opus-mt-en-de.")
+        expected = "a path, or a name on the hub such as Helsinki-NLP/opus-mt-en-de"
+        raise UserError(f"--model={given}: no such file or directory; expected {expected}.")
     require_installed("huggingface_hub", extra="hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError

@@ -12,6 +12,7 @@ from absl.flags import FLAGS
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import check_output, read_input, write_output
+from t2t_repro.parsing.trees import NO_TREE, tree_of, words_of
 
 
 def main() -> None:
@@ -19,8 +20,6 @@ def main() -> None:
     check_output()
     lines = read_input(FLAGS.input)
     translator = shared.load_translator(shared.find_checkpoint())
-    from t2t_repro.parsing.trees import NO_TREE, tree_of, words_of
-
     sentences = [words_of(line) for line in lines]
     answers = translator.translate([" ".join(words) for words in sentences])
     trees = [tree_of(words, best.text) for words, (best,) in zip(sentences, answers, strict=True)]
@@ -31,7 +30,7 @@ def main() -> None:
 
 
 def cli() -> None:
-    """Defines the flags, reads the command line, and parses."""
+    """Defines the flags, reads the command line, and parses the input's sentences."""
     shared.define_trained_model()
     shared.define_path("input", "A text file; standard input by default.")
     shared.define_path("output", "A text file; standard output by default.")

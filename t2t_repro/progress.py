@@ -68,9 +68,9 @@ class Progress(AbstractContextManager["Progress"]):
 
         return report
 
-    def _describe(self, seconds: float) -> str:
-        """Returns the log line after so many seconds: items, rate, and remaining time."""
-        rate = (self._done - self._done_before) / seconds
+    def _describe(self, seconds_since_start: float) -> str:
+        """Returns a log line: items done, their mean rate since the start, and remaining time."""
+        rate = (self._done - self._done_before) / seconds_since_start
         line = f"{self._stage}: {self._done:,} {self._unit}, {rate:,.0f} {self._unit}/s"
         if self._total is None or not rate:
             return line

@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def cli() -> None:
-    """Defines the flags, reads the command line, and scores."""
+    """Defines the flags, reads the command line, and scores the pairs."""
     shared.define_trained_model()
     shared.define_path("source", "A text file, plain, .gz, .xz or .bz2.", is_required=True)
     shared.define_path("target", "Its translations, line by line.", is_required=True)

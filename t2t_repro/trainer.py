@@ -7,8 +7,8 @@ ends it at once.
 
 Several processes, on one machine or many, train together where TF_CONFIG or Slurm's `srun` says so:
 each is given the same command, the first prepares the data and writes model and log. They wait for
-each other for an hour at most. If one is lost, the others exit with 143 within seconds; started
-again, as many as there are, they go on. A signal ends all of them after the same update.
+each other for an hour at most. If one is lost, the others exit with 143 within half a minute;
+started again, as many as there are, they go on. A signal ends all of them after the same update.
 
 The log's `loss` is what is minimised: cross-entropy with label smoothing, shifted so that its
 minimum is 0. It may lie below `nll`, the cross-entropy without label smoothing, in nats a target

@@ -110,8 +110,8 @@ def _translate_file(path: Path) -> None:
         logging.info(f"{output}: {unit_count - left} filled, {left} left: the model broke them")
 
     blocks = (Block(n + 1, {"input": lines[n : n + _UNITS]}) for n in range(0, len(lines), _UNITS))
-    outputs, total = {"output": FLAGS.output}, len(lines)
-    text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total, write)
+    outputs = {"output": FLAGS.output}
+    text_lines.work_in_blocks("translate", blocks, outputs, settings, work, len(lines), write)
 
 
 def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:

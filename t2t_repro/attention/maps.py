@@ -214,7 +214,7 @@ def draw(
         panels: [panels, query_length, key_length].
         names: the text above each panel.
         columns: how many panels stand side by side, at most as many as there are.
-        title: of the whole picture.
+        title: the title of the whole picture.
         cell: size of a weight's square, in inches; below 0.075 there are no labels.
     """
     # Installed with the extra "plots" only.
@@ -229,6 +229,7 @@ def draw(
         queries, keys = [], []
     left = _GAP + max(map(len, queries), default=0) * _LETTER * cell
     below = _GAP + max(map(len, keys), default=0) * _LETTER * cell
+    # A gap for the name of each panel, and one more for the title.
     full_width = left + columns * (width + _GAP)
     full_height = below + rows * (height + _GAP) + _GAP
     # pyplot would keep every figure in memory.
@@ -257,4 +258,5 @@ def draw(
 
 
 def _shorten(label: str) -> str:
+    """Cuts a label off at `_LONGEST_LABEL` characters, "…" included."""
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"

@@ -22,10 +22,13 @@ class _Path(flags.ArgumentParser[str]):
     """A path on this machine; "~" is the home directory."""
 
     def parse(self, argument: str) -> str:
-        """Returns the path; absl reports a ValueError as a mistake in the flag."""
+        """Returns the path, with "~" expanded; absl reports a ValueError as a mistake in the flag.
+
+        An empty path, a URL, and a path with pattern or control characters are refused.
+        """
         # TensorFlow reads "*", "?" and "[" as a pattern. Control characters would break log lines.
         if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
-            raise ValueError("expected a path on this machine, without '*', '?', '[' and ']'")
+            raise ValueError("expected a path on this machine, without *?[] and control characters")
         # Not pathlib, which would raise for "~nobody", and drop a final "/".
         return os.path.expanduser(argument)
 
@@ -48,7 +51,7 @@ def define_experiment() -> None:
 
 
 def run_directory(name: str) -> Path:
-    """Returns --data_dir or --model_dir (`name`) as a path; by default "runs/base_ende/data"."""
+    """Returns --data_dir or --model_dir (`name`) as a path; by default below runs/<experiment>."""
     experiment = Path(FLAGS.gin_file).stem
     return Path(FLAGS[name].value or f"runs/{experiment}/{name.removesuffix('_dir')}")
 
@@ -176,7 +179,7 @@ def load_translator(
 
     Args:
         checkpoint: path from `find_checkpoint`.
-        precision: see `ModelDirectory.new_model`.
+        precision: "float32" or "mixed_bfloat16"; by default that of the training run.
         model_dir: by default --model_dir.
         others: further configurables that gin may name; see `loading.read_settings`.
 

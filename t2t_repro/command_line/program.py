@@ -173,6 +173,7 @@ def _reworded(error: flags.Error, argv: Sequence[str]) -> str:
 
 
 def _refuse_arguments(arguments: Sequence[str]) -> None:
+    """Ends the process if there are arguments that are not flags; the message names the first."""
     if arguments:
         _fail(f"received {arguments[0]!r}, expected flags only, such as --name=value: see --help.")
 

@@ -66,7 +66,7 @@ def input_name(path: str | None, flag: str) -> str:
 def _named_files() -> Iterator[tuple[str, str]]:
     """Yields a pair for each text file of the flags: ("source", "a.en"), ("file", "/dev/stdin")."""
     for name in sorted((_INPUTS | _OUTPUTS) & {*flags.FLAGS}):
-        # --input is standard input by default.
+        # --input is standard input by default. Flags that can be given several times have lists.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
         for path in [value] if isinstance(value, str) else value:
             yield name, _STANDARD_INPUT if path == "-" and name in _INPUTS else path
@@ -132,8 +132,8 @@ def output_lines(number: int, best: Iterable[Translation], with_scores: bool) ->
     Args:
         number: number of the input line, from 1.
         best: the translations of the line, the best first.
-        with_scores: adds the number and the score, separated by tabs, and marks unfinished
-            translations.
+        with_scores: yields number, score and text, separated by tabs, and "unfinished" as a fourth
+            column if the translation is cut off.
     """
     for translation in best:
         text = one_line(translation.text)
@@ -153,7 +153,8 @@ def converse(translate: Callable[[Sequence[str]], Iterable[str]]) -> None:
             print(*translate([line]), sep="\n")
 
 
-# The most of a block. So many lines make batches of similar length; long lines fill the memory.
+# A block has at most so many lines, enough for batches of similar length. It ends sooner if it has
+# more than so many characters, since long lines fill the memory.
 _LINES, _CHARACTERS = 4096, 2**22
 
 
@@ -197,7 +198,7 @@ def work_in_blocks(
         write: writes the lines of an output to its file; not called for standard output.
 
     Raises:
-        UserError: an input is unusable, or the partial file belongs to another command.
+        UserError: an input is unusable, or another process or command works on --output.
     """
     if not (output := file_path(outputs["output"])):
         with Progress(stage, 0, total, "lines") as progress:
@@ -279,7 +280,7 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
     The ends of blocks depend on the lines alone: the same command makes the same blocks.
 
     Args:
-        inputs: paths by flag, of files with as many lines; see `stream_input`.
+        inputs: paths by flag, of files with the same number of lines; see `stream_input`.
 
     Raises:
         UserError: an input has more lines than another one.
@@ -300,7 +301,7 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
 
 
 def _next_rows(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Yields the rows of the next block: a line of each input, None after the last."""
+    """Yields the rows of the next block: a line of each input; None for an input that has ended."""
     characters = 0
     for row in islice(rows, _LINES):
         yield row

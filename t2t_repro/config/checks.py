@@ -19,7 +19,7 @@ def check_values(bindings: Mapping[str, Any]) -> None:
     The values of references and macros are checked later, when gin calls the constructors.
 
     Args:
-        bindings: gin's bindings, by name.
+        bindings: the values of parameters and macros, by name (see `gin_text.bindings_in`).
 
     Raises:
         UserError: a parameter does not take its value, or a macro is not bound.
@@ -70,7 +70,7 @@ def check_bound(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]
 
     Args:
         bindings: gin's bindings, by name.
-        roots: see `check_read`.
+        roots: the program's own calls: configurables, or dataclasses of them.
 
     Raises:
         UserError: a parameter without a default is not bound.
@@ -88,7 +88,8 @@ def check_bound(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]
 
 
 def _reachable(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> set[Reference]:
-    """Returns the roots' calls, the references in bindings and defaults of these, and so on."""
+    """Returns the roots' calls and all references in their bindings and defaults, at any depth."""
+    # By configurable or macro, whatever the scope of the binding.
     bound_references: dict[str, set[Reference]] = {}
     for name, value in bindings.items():
         bound_references.setdefault(owner_of(name), set()).update(references_in(value))
@@ -122,7 +123,7 @@ def _default_references(owner_name: str, bindings: Collection[str]) -> Iterator[
 
 
 def _calls_of(root: Any) -> Iterator[Reference]:
-    """Yields "@name()" for a configurable; for a plain dataclass the calls of its factories."""
+    """Yields "@name()" of a configurable, or the calls of a plain dataclass's factories."""
     if configurable_or_none(root):
         yield Reference(f"@{values.name_of_configurable(root)}()")
     elif dataclasses.is_dataclass(root):
@@ -167,7 +168,7 @@ def known_configurable(name: str, place: str) -> Callable[..., Any]:
         place: file and line of the name, for the error.
 
     Raises:
-        UserError: the name is unknown; the message lists close ones.
+        UserError: the name is unknown; the message lists similar ones, or all if there are none.
     """
     if owner := configurable_or_none(name):
         return owner
@@ -182,9 +183,9 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
     """Lists the differences of two nested dictionaries and lists; a missing key counts as None.
 
     Args:
-        there: the values of before, from a file.
+        there: the saved values.
         now: the values of the current run.
-        name: the keys around both, joined by dots.
+        name: the keys that lead to both values, joined by dots.
 
     Returns:
         differences, such as "cleaning.max_words 250 there, 77 now".

@@ -1,7 +1,7 @@
 """Finds gin files and gives their bindings to gin: each is opened once, and its text parsed once.
 
-A model directory's config.gin is data that anyone may have written: `trained_bindings` parses it
-and acts on nothing. It keeps literals, and the names of given configurables.
+A model directory's config.gin is data that anyone may have written: `trained_bindings` parses it,
+but imports and calls nothing. It keeps literals, and the names of given configurables.
 """
 
 import copy
@@ -33,9 +33,9 @@ def configure(
 ) -> dict[str, Any]:
     """Gives a gin file and further bindings to gin.
 
-    Any earlier configuration is replaced. Names are checked first, then literal values, then
-    whether every binding of the file itself and of `params` is used. Bindings of an included file
-    may be unused: an experiment may replace their configurable.
+    Any earlier configuration is replaced, and `sys.path` is extended. Names are checked first, then
+    literal values, then whether every binding of the file itself and of `params` is used. Bindings
+    of an included file may be unused: an experiment may replace their configurable.
 
     Args:
         gin_file: path of the file, or None for bindings alone.
@@ -57,9 +57,7 @@ def configure(
     _look_for_modules_in(Path.cwd(), *folders[:1], *_GIN_FOLDERS)
     bindings: dict[str, Any] = {}
     _apply("\n".join(defaults), ["the configuration of the model directory"], bindings)
-    own_names: set[str] = set()
-    if path:
-        own_names |= _apply(read_gin(path), [str(path)], bindings, folders)
+    own_names: set[str] = _apply(read_gin(path), [str(path)], bindings, folders) if path else set()
     own_names |= _apply("\n".join(params), ["--gin_param"], bindings, folders)
     # Not gin.finalize(): modules that are imported later could not register their configurables.
     checks.check_values(bindings)
@@ -72,7 +70,7 @@ def _apply(
 ) -> set[str]:
     """Gives the bindings of a text and of its includes to gin, and imports its modules.
 
-    gin's own include would search folders that can be added, but not removed.
+    gin's own include is not used: a folder that it searches cannot be removed again.
 
     Args:
         text: the content of a gin file.
@@ -120,7 +118,7 @@ def _bind(name: str, value: Any, place: str) -> None:
 
 
 def _with_gin_references(value: Any, place: str) -> Any:
-    """Returns a value with gin's own references for ours, in nested containers too."""
+    """Returns a value with gin's own reference for each `Reference`, in nested containers too."""
     if isinstance(value, gin_text.Reference):
         if value.is_macro:
             return _GIN_REFERENCES.macro(value.removeprefix("%"))
@@ -164,7 +162,7 @@ def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
 
 
 def read_gin(path: Path, place: str | None = None) -> str:
-    """Reads a gin file.
+    """Returns the text of a gin file.
 
     Args:
         path: the file.
@@ -213,7 +211,8 @@ def trained_bindings(
         the bindings, each a line of gin, with values in the place of macros.
 
     Raises:
-        UserError: the file cannot be parsed, or refers to other configurables.
+        UserError: the file cannot be parsed, refers to other configurables, or has a macro that is
+            not bound, is circular, or is in a list, tuple or dictionary.
     """
     text = read_gin(config_gin)
     bindings = gin_text.bindings_in(text, str(config_gin))
@@ -224,13 +223,10 @@ def trained_bindings(
         return owner in known or getattr(owner, "__module__", "").partition(".")[0] in packages
 
     lines: list[str] = []
-    for name, value in bindings.items():
+    for name, bound_value in bindings.items():
         if name in replaced or not is_known(gin_text.owner_of(name)):
             continue
-        # A macro's value may be another macro; as macros may be circular, the steps are limited.
-        for _ in bindings:
-            if isinstance(value, gin_text.Reference) and value.is_macro:
-                value = bindings.get(value.removeprefix("%"), value)
+        value = _without_macro(bound_value, bindings)
         binding = f"{name} = {value!r}"
         for reference in gin_text.references_in(value):
             if reference.is_macro or not is_known(reference.selector):
@@ -240,8 +236,17 @@ def trained_bindings(
     return lines
 
 
+def _without_macro(value: Any, bindings: dict[str, Any]) -> Any:
+    """Returns the value that a macro stands for; any other value, or an unbound macro, itself."""
+    # A macro's value may be another macro; as macros may be circular, the steps are limited.
+    for _ in bindings:
+        if isinstance(value, gin_text.Reference) and value.is_macro:
+            value = bindings.get(value.removeprefix("%"), value)
+    return value
+
+
 def import_hint(text: str) -> str:
-    """Returns the end of an error: how to import a configuration's modules; "" without any."""
+    """Returns the end of an error: the flags that import a configuration's modules, or ""."""
     imports = (line for line in gin_text.statements(text) if isinstance(line, ImportStatement))
     flags = " ".join(f"--import={line.module}" for line in imports)
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
@@ -252,7 +257,7 @@ def _import(name: str, place: str) -> None:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # It is neither the named module nor its package: the traceback says who imports it.
+        # Neither the named module nor its package is missing: the traceback says who imports it.
         if not f"{name}.".startswith(f"{error.name}."):
             raise
         places = "beside the gin file, in the working directory, or in a folder of PYTHONPATH"
@@ -260,5 +265,6 @@ def _import(name: str, place: str) -> None:
 
 
 def _look_for_modules_in(*folders: Path) -> None:
-    # At the end, so that their modules hide no others. They stay, for processes that prepare data.
+    """Appends folders to `sys.path` for good: processes that prepare data need them too."""
+    # At the end, so that their modules hide no others.
     sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]

@@ -30,12 +30,13 @@ MOVED = {
     "attention_images": "attention_images",
 }
 
-# Python's own message has an address in memory.
+# gin's error about a value that is not a literal, such as `path = data`; group 1 is that value.
+# Python's part of the message has an address in memory: <ast.Name object at 0x7f...>.
 _NO_LITERAL = re.compile(r"malformed node or string[^\n]*>\n?\s*Failed to parse token ('.*')")
 
 
 class Reference(str):
-    """A value that is a reference: "@name", "@name()" or "%macro"."""
+    """A reference as a value: "@name", "@name()" or "%macro"; its repr is as in a gin file."""
 
     __slots__ = ()
 
@@ -99,7 +100,7 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
     """Returns the values that a text binds, by the current names of parameters and macros.
 
     Args:
-        text: gin's language, perhaps of an older version; see `statements`.
+        text: bindings, perhaps with older names; imports and includes are ignored.
         name: the name of its file, for errors.
 
     Raises:
@@ -134,9 +135,10 @@ def references_in(value: Any) -> Iterator[Reference]:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turns any error in the block, as gin raises it about a text, into a UserError of one line."""
+    """Turns any error that gin raises in the block into a UserError of one line."""
     try:
         yield
+    # gin passes on errors of Python's tokenizer and parser too, such as TokenError.
     except Exception as error:
         message = _NO_LITERAL.sub(r"\1 is not a value; a text needs quotes", str(error))
         raise UserError(f"gin: {' '.join(message.split())}") from error

@@ -56,6 +56,7 @@ Positive = Annotated[float, Range(above=0, most=_MOST_FLOAT)]
 Precision = Literal["float32", "mixed_bfloat16"]
 """The precision of a model's computations; its weights are float32."""
 
+# By annotation, the class of its values and how an error describes them.
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "True or False"),
     int: (Integral, "an integer"),
@@ -119,7 +120,7 @@ def name_of_configurable(owner: Callable[..., Any]) -> str:
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:
-    """Checks that a value is as an annotation says.
+    """Checks that an annotation permits a value.
 
     Args:
         name: the value's name in errors, such as "Cleaning.max_words".
@@ -213,11 +214,11 @@ def expected(hint: Any) -> str:
 
 
 def texts(name: str, values: object) -> list[str]:
-    """Returns the texts of any iterable.
+    """Returns the texts of any iterable as a list.
 
     Args:
         name: their name in errors.
-        values: such as a list or a generator; a single text is an error.
+        values: an iterable such as a list or a generator; a single text is an error.
 
     Raises:
         UserError: `values` is not an iterable of texts.

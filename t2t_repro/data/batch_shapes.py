@@ -163,11 +163,11 @@ def choose_shapes(
 
 
 def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Chooses at most `count` multiples of 8 in geometric progression, up to the longest length."""
+    """Chooses at most `count` lengths, ascending: multiples of 8 in geometric progression."""
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
-    # From the longest down, so that a single shape has its length.
+    # From the longest sentence down, so that a single shape has its length.
     chosen = np.geomspace(ordered[-1], shortest, count).round().astype(np.int64)
     edges = np.unique(_round_up(chosen))
     # Leaves out lengths that no sentence needs.
@@ -202,7 +202,8 @@ def assign_shapes(
         source: [sentences] ids of every source sentence, EOS included.
         target: [sentences] likewise.
     """
-    # From every possible length of a side to its shape: far fewer lengths than sentences.
+    # From every possible length of a side to its shape: far fewer lengths than sentences. There are
+    # at most 100 shapes, so int8 is enough.
     tables = [np.searchsorted(side, np.arange(side[-1] + 1)).astype(np.int8) for side in lengths.T]
     return np.maximum(tables[0][source], tables[1][target])
 
@@ -234,6 +235,7 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
     groups: list[list[int]] = []
     order = np.argsort(lengths, kind="stable")
     for index in order[lengths[order] > 0]:
+        # The longest sentence so far: the group would be padded to its length.
         if not groups or (len(groups[-1]) + 1) * lengths[index] > tokens_per_batch:
             groups.append([])
         groups[-1].append(int(index))
@@ -241,7 +243,7 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
 
 
 def _rounded_capacity(vectors: int) -> int:
-    """Rounds a number up to a multiple of 8, or, from `_MANY` on, of a power of 2 near its root."""
+    """Rounds up to a multiple of 8; from `_MANY` on, of the largest power of 2 up to the root."""
     if vectors < _MANY:
         return _round_up(vectors)
     return _round_up(vectors, 2 ** ((vectors.bit_length() - 1) // 2))

@@ -107,6 +107,10 @@ class Batches:
         mixture: chooses the sentences of an epoch; every sentence once by default.
         data: the data of `store`; only a segmentation needs them.
         shapes: the shapes of micro-batches.
+
+    Raises:
+        UserError: the longest sentence does not fit a micro-batch, or the subwords cannot be
+            segmented in this way.
     """
 
     store: TokenStore
@@ -124,9 +128,8 @@ class Batches:
         self._store_maker: EpochStores | None = None
         if settings.segmentation:
             assert data, "a segmentation needs the data's subwords"
-            longest = min(data.max_length, tokens)
             self._store_maker = settings.segmentation.epoch_stores(
-                store, data.subwords, self.seed, self._sentences, longest
+                store, data.subwords, self.seed, self._sentences, min(data.max_length, tokens)
             )
         prepared = store.source_lengths, store.target_lengths
         self._lengths = self._store_maker.expected_lengths if self._store_maker else prepared
@@ -255,6 +258,7 @@ class Batches:
 
         Micro-batches with fewer rows than others are filled up with rows of PAD.
         """
+        # At least one row: the micro-batches of this worker may all be empty.
         rows = shape.rows if self.is_static else max(1, *map(len, micro_batches))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, sentences in zip(indices, micro_batches, strict=True):

@@ -70,6 +70,7 @@ class CleaningReport(Counter[str]):
 
     def clean_pairs(self) -> int:
         """Returns the number of pairs that `Cleaning` kept, without added variants."""
+        # Pairs with too many subwords passed `Cleaning`: encoding moves them from "kept".
         return self["kept"] + self["over_long_subwords"] - sum(self[kind] for kind in ADDED)
 
     def describe(self) -> str:
@@ -201,10 +202,11 @@ class SeenHashes:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Adds [hashes]; returns whether each is new, [hashes]. Of equal ones, the first is new."""
+        """Adds hashes; returns whether each is new, [hashes]. Of equal ones, only the first is."""
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:
+            # A hash above all in the run has the position after its end, so it is limited below.
             positions = np.searchsorted(run, distinct)
             unseen &= run[np.minimum(positions, len(run) - 1)] != distinct
         new = np.zeros(len(hashes), dtype=bool)

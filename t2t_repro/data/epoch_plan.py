@@ -127,10 +127,11 @@ class _Cutter:
         The last batches share the last sentences evenly: the smallest share that needs no further
         batch, e.g. 0.75 where full batches would be 1.0, 1.0 and 0.25.
         """
+        # A cheap lower bound of micro-batches, by rows and by tokens of each side, so that batches
+        # are rarely counted one by one.
         sides = zip(self._before, shape.tokens, strict=True)
         needed = [(self._sentences - start) / shape.rows]
         needed += [int(before[-1] - before[start]) / tokens for before, tokens in sides]
-        # A cheap lower bound of micro-batches, so that batches are rarely counted one by one.
         if max(needed) > _LAST_BATCHES * self._micro_batches:
             return 1.0
         fewest = self._batches_left(start, shape, 1.0, _LAST_BATCHES + 1)
@@ -163,7 +164,8 @@ class _Cutter:
         rows = min(math.ceil(share * shape.rows), self._sentences - start)
         count = rows
         for before, tokens in zip(self._before, shape.tokens, strict=True):
-            # The tokens of the first 0, 1, ... `rows` sentences.
+            # The tokens of the first 0, 1, ... `rows` sentences: the last index within the limit is
+            # the number of sentences that fit.
             filled = before[start : start + rows + 1] - before[start]
             count = min(count, int(np.searchsorted(filled, int(share * tokens), side="right")) - 1)
         # At least one sentence, if any is left: each fits a micro-batch.

@@ -45,7 +45,7 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
         name: the file's name in errors; by default its path, so standard input needs one.
 
     Raises:
-        UserError: the file is missing, of another kind, damaged, or a line is not UTF-8.
+        UserError: the file is missing, damaged, of another kind, not UTF-8, or has CR as line ends.
     """
     name = name or str(path)
     # In binary only "\n" ends a line. Text mode would also end lines at a lone "\r", and

@@ -74,7 +74,11 @@ class Preparation:
         return SubwordRecipes(self.source_subwords.with_symbols(tags), target)
 
     def with_subwords_of(self, model_dir: Path) -> "Preparation":
-        """Returns the settings with the existing subwords of a model directory."""
+        """Returns the settings with the existing subwords of a model directory.
+
+        Raises:
+            UserError: a file of the subwords is missing or cannot be used.
+        """
         pair = open_pair(model_dir)
         if pair.source is pair.target:
             return dataclasses.replace(self, subwords=ExistingSubwords(str(model_dir)))

@@ -169,10 +169,10 @@ class PreparedData:
             # The trainer's default: model_NAME beside data_NAME.
             model_dir = data_dir.parent / ("model" + data_dir.name.partition("data")[2])
             raise UserError(
-                f"{self.directory} was made with {'; '.join(differing)}: give --data_dir={data_dir}"
-                f"_2 --model_dir={model_dir}_2, and, to train the model of {model_dir} further, "
-                f"--gin_param=\"train.init_from = '{model_dir}'\" (see docs/fine_tuning.md); or, "
-                f"without a model yet, delete {self.directory}."
+                f"{self.directory} was made with {'; '.join(differing)}: give "
+                f"--data_dir={data_dir}_2 --model_dir={model_dir}_2, and, to train the model of "
+                f"{model_dir} further, --gin_param=\"train.init_from = '{model_dir}'\" (see "
+                f"docs/fine_tuning.md); or, without a model yet, delete {self.directory}."
             )
 
     def _split_and_part(self, name: str) -> "tuple[str, _CorpusPart | None]":
@@ -194,7 +194,7 @@ class PreparedData:
 
 
 def _files_as_text(described: Any) -> Any:
-    """Replaces what `identify` says of a file, anywhere in JSON values, by a text to compare.
+    """Returns JSON values with a text in place of each result of `identify`, however deep.
 
     For example "train.de, 1,234 bytes, 5e1f0a", with six digits of the SHA-256.
     """
@@ -203,7 +203,7 @@ def _files_as_text(described: Any) -> Any:
         text = "{name}, {bytes:,} bytes, {sha256:.6}"
         return text.format(**value) if set(value) == {"name", "bytes", "sha256"} else value
 
-    # The decoder of JSON visits all objects, however deep.
+    # The decoder of JSON calls the hook for every object.
     return json.loads(json.dumps(described), object_hook=file_as_text)
 
 

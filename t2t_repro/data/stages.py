@@ -202,10 +202,10 @@ class Stages:
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:
-        """Writes the token store of a split.
+        """Writes the token store of a split, and logs its counts.
 
         Returns:
-            `reports`, in which over-long pairs are moved from "kept" to "over_long_subwords".
+            `reports`, changed in place: too long pairs move from "kept" to "over_long_subwords".
         """
         store = self._result / f"{split}.tokens"
         store.mkdir(exist_ok=True)
@@ -254,9 +254,7 @@ def _check_pairs_left(split: str, reports: Reports) -> None:
 
 @dataclass
 class _BlockEncoder:
-    """Encodes blocks of text.
-
-    It can be pickled.
+    """Encodes blocks of text; can be pickled.
 
     Attributes:
         directory: the folder of the subword models.
@@ -268,6 +266,7 @@ class _BlockEncoder:
 
     @cached_property
     def _subwords(self) -> SubwordPair:
+        """The subword models, opened once in each process."""
         return open_pair(self.directory)
 
     @property

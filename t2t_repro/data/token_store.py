@@ -31,9 +31,7 @@ STORE_FILES = ("source.tokens", "source.lengths", "target.tokens", "target.lengt
 
 
 class VocabSizes(NamedTuple):
-    """Sizes of the source and the target vocabulary.
-
-    They are equal if both sides share one.
+    """Sizes of the source and the target vocabulary; equal if both sides share one.
 
     Attributes:
         source: every source id is below it.
@@ -81,7 +79,7 @@ class _Side(NamedTuple):
     ends: NDArray
 
     def take(self, indices: NDArray[np.integer]) -> FlatIds:
-        """Returns the sentences with these indices."""
+        """Returns the sentences with these indices, in their order."""
         lengths = self.lengths[indices]
         # From the positions of a sentence in the result to those in `tokens`.
         shifts = self.ends[indices] - np.cumsum(lengths, dtype=np.int64)
@@ -134,6 +132,7 @@ class TokenStore:
         self._set_sides(*sides)
 
     def _set_sides(self, source: _Side, target: _Side) -> None:
+        """Sets the arrays of both sides, of which the lengths are public."""
         self._sides = source, target
         self.source_lengths, self.target_lengths = source.lengths, target.lengths
 

@@ -9,12 +9,12 @@ and 1 with 2.
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.decoding.batch_plan import EncodedPairs, padded
+from t2t_repro.decoding.batch_plan import EncodedPairs, EncodedSentences, padded
 from t2t_repro.decoding.settings import AlignerSettings
 from t2t_repro.errors import UserError
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.subword_model import SubwordPair
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 from t2t_repro.vocabulary import NO_WORD
 
 
@@ -51,17 +51,15 @@ class Aligner:
         self._links = tf.function(self.links, input_signature=[ids] * 4, autograph=False)
 
     def align(self, pairs: EncodedPairs) -> list[str]:
-        """Returns the links of each pair as text; "" if source or target has no ids."""
-        sides = [*zip(self._subwords, (pairs.sources, pairs.targets), strict=True)]
+        """Returns the links of each pair, such as "0-0 1-2"; "" if source or target has no ids."""
 
         def align_batch(batch: NDArray) -> list[str]:
             """Returns the links of a batch, from the indices of its pairs."""
-            ids = [padded([side.ids[n] for n in batch]) for _, side in sides]
-            words = [
-                padded([subwords.word_numbers(side.lines[n], side.ids[n]) for n in batch], NO_WORD)
-                for subwords, side in sides
-            ]
-            return [links.decode() for links in self._links(*ids, *words).numpy()]
+            ids = [padded([side.ids[n] for n in batch]) for side in (pairs.sources, pairs.targets)]
+            source_words = _word_numbers(self._subwords.source, pairs.sources, batch)
+            target_words = _word_numbers(self._subwords.target, pairs.targets, batch)
+            links = self._links(*ids, source_words, target_words)
+            return [text.decode() for text in links.numpy()]
 
         return pairs.compute(align_batch, "")
 
@@ -88,6 +86,11 @@ class Aligner:
         return pharaoh(linked_words(attention, source_words, target_words))
 
 
+def _word_numbers(subwords: SubwordModel, side: EncodedSentences, batch: NDArray) -> NDArray:
+    """Returns the index of each id's word, or `NO_WORD`, [batch, length] int32."""
+    return padded([subwords.word_numbers(side.lines[n], side.ids[n]) for n in batch], NO_WORD)
+
+
 def linked_words(
     attention: tf.Tensor, source_words: tf.Tensor, target_words: tf.Tensor
 ) -> tf.Tensor:
@@ -112,6 +115,7 @@ def linked_words(
 
 def _membership(words: tf.Tensor) -> tf.Tensor:
     """Returns 1.0 where a subword belongs to a word: [batch, length] → [batch, length, words]."""
+    # At least 1, also without words: the argmax over words needs one.
     count = tf.maximum(tf.reduce_max(words), 0) + 1
     return tf.cast(words[:, :, None] == tf.range(count), tf.float32)
 

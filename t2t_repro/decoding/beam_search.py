@@ -32,20 +32,20 @@ IMPOSSIBLE = float("-inf")
 class BeamState(NamedTuple):
     """The hypotheses after some steps; the best one of every row comes first."""
 
-    last_ids: tf.Tensor  # [batch, beam]: the last id of each alive hypothesis
-    parents: tf.Tensor  # [batch, beam]: the hypothesis of the previous step that it extends
-    alive_ids: tf.Tensor  # [batch, beam, max_steps]
-    alive_log_probs: tf.Tensor  # [batch, beam]
-    finished_ids: tf.Tensor  # [batch, beam, max_steps]
-    finished_scores: tf.Tensor  # [batch, beam]
+    last_ids: tf.Tensor  # [batch, beam] int32: the last id of each alive hypothesis
+    parents: tf.Tensor  # [batch, beam] int32: the hypothesis of the previous step that it extends
+    alive_ids: tf.Tensor  # [batch, beam, max_steps] int32
+    alive_log_probs: tf.Tensor  # [batch, beam] float32; `IMPOSSIBLE` for missing ones
+    finished_ids: tf.Tensor  # [batch, beam, max_steps] int32
+    finished_scores: tf.Tensor  # [batch, beam] float32; `UNFILLED_SCORE` for missing ones
 
 
 class Candidates(NamedTuple):
     """The best one-id extensions of a row's alive hypotheses, best first."""
 
-    log_probs: tf.Tensor  # [batch, candidates]
-    ids: tf.Tensor  # [batch, candidates]: the id that was added
-    parents: tf.Tensor  # [batch, candidates]: the alive hypothesis that it was added to
+    log_probs: tf.Tensor  # [batch, candidates] float32
+    ids: tf.Tensor  # [batch, candidates] int32: the id that was added
+    parents: tf.Tensor  # [batch, candidates] int32: the alive hypothesis that it was added to
 
 
 def best_extensions(
@@ -122,13 +122,13 @@ class BeamSteps(StepLoop):
         return self._next_state(state, candidates, step)
 
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
-        """Returns which rows are at their limit or cannot gain.
+        """Returns which rows are at their limit or cannot gain, [active] bool.
 
         A row cannot gain from another step if no alive hypothesis can still enter the `n_best`
-        finished ones. log P can rise by the `gain` of a `SoftGrammar` alone, and lp never falls.
-        So with this gain, log P(best alive) / lp(limit) is an upper bound of all future scores.
+        finished ones. Only the `gain` of a `SoftGrammar` can raise log P, and lp never falls. So
+        with this gain, log P(best alive) / lp(limit) is an upper bound of all future scores.
         """
-        # Both [batch].
+        # Both [active]. Even with the gain, log P is at most 0.
         highest_log_p = tf.minimum(state.alive_log_probs[:, 0] + self.constraints.gain, 0.0)
         bound = self._score(highest_log_p, row.max_target_lengths)
         # Equality is enough: of equal scores, the earlier hypothesis is ranked first.
@@ -237,11 +237,12 @@ class MarianSteps(BeamSteps):
     settings: "MarianSearch"
 
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
-        """Returns which rows are at their limit, or have no alive hypothesis."""
+        """Returns which rows are at their limit, or have no alive hypothesis, [active] bool."""
         return (step >= row.max_target_lengths) | (state.alive_log_probs[:, 0] == IMPOSSIBLE)
 
     def results(self, state: BeamState) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the finished hypotheses and the alive ones together, the best first."""
+        # Hypotheses that are still alive are as long as the row's limit.
         scores = self._score(state.alive_log_probs, self.max_target_lengths[:, None])
         alive_ids, alive_scores = _alive_hypotheses(state, scores)
         ids = tf.concat([state.finished_ids, alive_ids], axis=1)
@@ -259,6 +260,7 @@ class MarianSteps(BeamSteps):
         return candidates._replace(log_probs=log_probs)
 
     def _score(self, log_probs: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """Computes the scores of hypotheses of `length` ids, with the word penalty."""
         penalty = self.settings.word_penalty * tf.cast(length, tf.float32)
         return super()._score(log_probs - penalty, length)
 

@@ -46,8 +46,8 @@ class Glossary:
 
     Args:
         subwords: subword models of source and target.
-        file: see `settings.glossary`.
-        bonus: see `settings.glossary`.
+        file: the file of terms; `settings.glossary` has its format.
+        bonus: nats for each subword of a term's target.
 
     Raises:
         UserError: the file cannot be read, or a line is not a term of known words and subwords.
@@ -138,6 +138,7 @@ class Glossary:
 
     def after(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state after one more id of every hypothesis (see `Grammar`)."""
+        # One id for each hypothesis: the axis of ids is added, and removed again.
         begun, wanted, _, longest = (part[:, :, 0] for part in _advance(state, ids[..., None]))
         return _State(state.forms, begun, wanted, tf.where(ids == PAD_ID, state.pending, longest))
 
@@ -146,12 +147,13 @@ class Glossary:
         batch, beam, vocab = tf.unstack(tf.shape(log_p))
         # [batch, beam, ids of all forms], PAD in the place of -1.
         ids = tf.maximum(tf.reshape(state.forms, [batch, beam, -1]), PAD_ID)
-        whole, begun = [self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids)[2:]]
+        # The bonuses of terms that each id completes, and of the longest that it leaves unfinished.
+        whole, longest = [self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids)[2:]]
         # Takes back the bonus of an unfinished term; below, ids that continue it get it again.
         flat = tf.reshape(log_p - self._bonus * tf.cast(state.pending, tf.float32)[..., None], [-1])
         indices = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
         # An update, not a sum: an id of several forms gets its bonus once.
-        with_bonus = tf.gather(flat, indices) + whole + begun
+        with_bonus = tf.gather(flat, indices) + whole + longest
         flat = tf.tensor_scatter_nd_update(flat, indices[..., None], with_bonus)
         return tf.ensure_shape(tf.reshape(flat, [batch, beam, vocab]), log_p.shape)
 

@@ -85,9 +85,9 @@ class TreeGrammar:
     Args:
         subwords: subword models of a treebank. A word begins with SentencePiece's mark of a space;
             a symbol that is not one subword cannot be written.
-        tags: words that may have only certain tags, by these tags: {"IN RB": "about"}; see
-            `settings.tree_grammar`.
-        other_tags: see `settings.tree_grammar`.
+        tags: words that may have only certain tags, by these tags: {"IN RB": "about"}. All are
+            separated by spaces (see `settings.tree_grammar`).
+        other_tags: the tags that all other words may have; "" for any tag.
 
     Raises:
         UserError: the subwords are not of a treebank.
@@ -114,7 +114,7 @@ class TreeGrammar:
         self._class_of = _class_of(source.pieces(), list(tags.values()))
 
     def _leaves(self, tags: str, ids: Mapping[str, int]) -> np.ndarray:
-        """Returns the leaves with any of the tags, as "NN JJ", [vocab] bool; all if none has."""
+        """Returns which ids are leaves with tags such as "NN JJ", [vocab] bool; all if none is."""
         tag_ids = [ids[tag] for tag in tags.split() if tag in ids]
         leaves = self._is_leaf & np.isin(np.arange(len(self._is_leaf)), tag_ids)
         return leaves if leaves.any() else self._is_leaf
@@ -170,7 +170,7 @@ class TreeGrammar:
         )
 
     def allowed(self, state: TreeState) -> tf.Tensor:
-        """Returns which ids may come next (see `Grammar`)."""
+        """Returns which ids may come next, [batch, beam, vocab] bool (see `Grammar`)."""
         is_innermost = tf.range(tf.shape(state.brackets)[-1]) == state.depth[..., None] - 1
         innermost_closer = tf.reduce_sum(tf.where(is_innermost, state.brackets, 0), axis=-1)
         closer = tf.where(state.is_filled, innermost_closer, PAD_ID)
@@ -203,7 +203,7 @@ def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
 
 
 def _symbol(piece: str) -> str:
-    """Returns the symbol that a piece is: "▁NP" is NP; "" if it is not a symbol."""
+    """Returns the symbol of a piece, such as NP for "▁NP"; "" if the piece is not a symbol."""
     symbol = piece.removeprefix(SPACE_MARK)
     # Round brackets and line breaks belong to the file format of treebanks.
     is_symbol = piece != symbol and not {*symbol} & {*"()\r\n", SPACE_MARK}

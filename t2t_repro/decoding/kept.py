@@ -21,7 +21,8 @@ _SIGNS = r"\u202a-\u202e\u2066-\u2069\u2190-\u21ff\u2300-\u23ff\u25a0-\u2bff\U00
 _BRACES = r"\{[^{}]*+\}"
 for _ in range(4):
     _BRACES = rf"\{{(?:[^{{}}]++|{_BRACES})*+\}}"
-# Each takes linear time, however a text repeats its beginning.
+# Each takes linear time, however a text repeats its beginning. No groups that capture: `kept` needs
+# `findall` to return whole parts.
 _KINDS = (
     # URLs, domains, e-mail addresses, user@host:~$, @names and #names
     rf"(?<![^\W_])(?:[a-z][a-z0-9+-]{{1,15}}://|www\.){_URL}",

@@ -146,9 +146,9 @@ class LiteRTTranslator:
         finally:
             self._idle.put(runner)
         # A file for one line at a time returns arrays without the axis of the batch.
-        all_ids = outputs["ids"].reshape(len(batch), self.beam_size, -1)
-        all_scores = outputs["scores"].reshape(len(batch), self.beam_size)
+        all_ids = outputs["ids"].reshape(len(batch), self.beam_size, -1)[:, :n_best, self._codes :]
+        all_scores = outputs["scores"].reshape(len(batch), self.beam_size)[:, :n_best]
         for index, ids, scores in zip(batch, all_ids, all_scores, strict=True):
-            hypotheses = ids[:n_best, self._codes :], scores[:n_best]
-            translations = decoded(*hypotheses, self.subwords.target.decode)
-            yield [found._replace(truncated=index in sources.truncated) for found in translations]
+            translations = decoded(ids, scores, self.subwords.target.decode)
+            cut = index in sources.truncated
+            yield [translation._replace(truncated=cut) for translation in translations]

@@ -146,7 +146,8 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
             # if there is none, at the end, before a full stop.
             later = [(low, n) for n, (low, _) in enumerate(aligned) if low >= start]
             position = words[min(later)[1]][0] if later else len(target.rstrip(" .!?:"))
-            # One that touches only the word before it may end something: it stays there.
+            # Directly after a word, and before white space, it belongs to what ends there: it goes
+            # after the word in front of this position.
             is_end = later and closing[3] and plain[start - 1 : start].strip() and position
             position = len(target[:position].rstrip()) if is_end else position
             for tag in {opening, closing}:  # One tag if they are the same.

@@ -14,9 +14,9 @@ _REPEATED = re.compile(r"(?<!\S)((?:\S++ ){1,12}?)\1+")
 def without_cycles(text: str, source: str) -> str:
     """Returns `text`, a translation of `source`, with one repetition of each cycle.
 
-    A cycle has more repetitions than any in the source. Three repetitions with six letters in all
-    are a cycle. So are two of six letters each without punctuation, if they have several words or
-    are the whole text.
+    A cycle has more repetitions than any in the source. At least three, with six letters or more
+    in all, are a cycle. So are two of six letters or more each, without punctuation, if each has
+    several words or if they are the whole text.
     """
     # "hahaha" becomes "ha ha ha".
     divided = re.sub(r"(\w{2,8}?)(?=\1)|\W+", r"\1 ", source.casefold()) + " "

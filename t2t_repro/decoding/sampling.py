@@ -36,10 +36,10 @@ _INCREMENT, _FACTOR_1, _FACTOR_2 = (
 class _State(NamedTuple):
     """The samples after some steps."""
 
-    last_ids: tf.Tensor  # [batch, samples]: EOS from the end of a sample on
-    parents: tf.Tensor  # [batch, samples]: each extends itself
-    ids: tf.Tensor  # [batch, samples, max_steps]
-    log_probs: tf.Tensor  # [batch, samples]
+    last_ids: tf.Tensor  # [batch, samples] int32: EOS from the end of a sample on
+    parents: tf.Tensor  # [batch, samples] int32: each extends itself
+    ids: tf.Tensor  # [batch, samples, max_steps] int32
+    log_probs: tf.Tensor  # [batch, samples] float32
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def _race_winner(p: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
 
 def _log_p(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Returns the log-probabilities of ids [batch, samples], also where p underflows float32."""
-    # The largest p is 1 / Σ exp(z - max z).
+    # log p = z - max z - log Σ exp(z - max z), and the largest p is 1 / Σ exp(z - max z).
     largest_logit = tf.reduce_max(logits, axis=-1)
     largest_p = tf.reduce_max(tf.nn.softmax(logits), axis=-1)
     return tf.gather(logits, ids, batch_dims=2) - largest_logit + tf.math.log(largest_p)
@@ -231,25 +231,29 @@ def hashed(state: tf.Tensor, counter: tf.Tensor | int) -> tf.Tensor:
     Returns:
         int64 of the broadcast shape, 64 random bits each. It can be the state of further hashes.
     """
-    bits = state + (tf.cast(counter, tf.int64) + 1) * _INCREMENT  # + 1: it adds before it mixes.
+    # + 1: splitmix64 adds its increment before the first number, too.
+    bits = state + (tf.cast(counter, tf.int64) + 1) * _INCREMENT
     bits = tf.bitwise.bitwise_xor(bits, _shift_right(bits, 30)) * _FACTOR_1
     bits = tf.bitwise.bitwise_xor(bits, _shift_right(bits, 27)) * _FACTOR_2
     return tf.bitwise.bitwise_xor(bits, _shift_right(bits, 31))
 
 
 def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
-    """Draws exponentially distributed numbers with mean 1.
+    """Draws exponentially distributed numbers with mean 1, the times of `draw`.
 
     Args:
         states: int64 of any shape, hashes.
         counters: integers of a shape that broadcasts; each gives another number.
 
     Returns:
-        float32 of the broadcast shape, above 0.
+        float32 of the broadcast shape, above 0 and finite.
     """
     bits = _shift_right(hashed(states, counters), 64 - _UNIFORM_BITS)
-    uniform = (tf.cast(bits, tf.float32) + 0.5) * 2.0**-_UNIFORM_BITS
-    # Of u and 1 - u, both uniform, this one keeps small results precise: the smallest time wins.
+    # Inside of (0, 1): + 0.5 keeps it above 0, and float32 would round the largest numbers to 1,
+    # whose time is infinite.
+    uniform = tf.minimum((tf.cast(bits, tf.float32) + 0.5) * 2.0**-_UNIFORM_BITS, 1 - 2.0**-24)
+    # Both -log(u) and -log(1 - u) are exponential. This one is precise where it is small, and a
+    # race is decided by the smallest times.
     return -tf.math.log1p(-uniform)
 
 

@@ -103,7 +103,8 @@ def log_numbered_lines(first: int | None, indices: Collection[int], message: str
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
     """Logs a message about the lines with these indices: five line numbers, and how many more.
 
-    If `first`, the number of the first line, is None: only how many lines. No indices: nothing.
+    Logs only how many lines if `first`, the number of the first line, is None. Logs nothing if
+    there are no indices.
     """
     if not indices:
         return
@@ -119,7 +120,7 @@ class StepModel(Protocol):
     """A model that scores the next id, as a search calls it."""
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Returns a cache enlarged by `positions` steps."""
+        """Returns the cache with room for `positions` more steps."""
 
     def step(
         self, ids: "tf.Tensor", parents: "tf.Tensor", position: "tf.Tensor", cache: Cache

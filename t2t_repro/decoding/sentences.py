@@ -139,7 +139,8 @@ def _split_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
     elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):  # No marks.
         yield codes + text, after
     else:
-        # The end of the leading marks, and the start of the trailing ones.
+        # The end of the leading marks, and the start of the trailing ones. `_TAIL` always matches
+        # at the end of the text.
         lead = len(text) - len(_LEAD.sub("", text, count=1))
         tail = next(run.start() for run in _TAIL.finditer(text, lead) if run.end() == len(text))
         # An element with one tag in the sentence, and the other in its marks, stays whole. Of each:
@@ -171,6 +172,7 @@ def _divide(text: str, translation: Translation) -> _Division:
     letters, source_letters = length_in_letters(target), length_in_letters(text)
     is_bad = translation.truncated or without_cycles(target, text) != target
     has_lost_numbers = len(_NUMBER.findall(text)) > len(_NUMBER.findall(target))
+    # 1.5: a third of the source's letters is lost.
     has_lost_much = source_letters > 40 and (source_letters > 1.5 * letters or has_lost_numbers)
     # Without letters it is not doubtful: its markup could not be placed (see `translate_marked`).
     is_doubtful = letters > 0 and (source_letters > 250 or has_lost_much)
@@ -189,11 +191,11 @@ def _divide(text: str, translation: Translation) -> _Division:
 def _used_parts(
     parts: Iterable[SentencePart], translations: _Translations, divisions: Mapping[str, _Division]
 ) -> Iterator[SentencePart]:
-    """Replaces each part by its own parts, and these by theirs, if these are used (`_Division`)."""
+    """Replaces each part by its own parts where these are used (see `_Division`), recursively."""
     for text, after in parts:
         division, limit = divisions.get(text, ([], 0))
         smaller = [*_used_parts(division, translations, divisions)]
-        # A part without parts stays: no letters are within its limit 0.
+        # An undivided part stays: it has no smaller parts, and 0 letters do not exceed its limit 0.
         if sum(length_in_letters(translations[part].text) for part, _ in smaller) <= limit:
             smaller = [(text, "")]
         *others, (last, after_last) = smaller
@@ -221,6 +223,7 @@ def _without_additions(text: str, translation: Translation) -> Translation:
     source = text.removeprefix(languages_in_front(text))
     target = without_cycles(translation.text, text)
     if kept(target) != kept(source):
+        # The source stays if nothing else is left.
         target = " ".join(masked(target, " ").split()) or source
     # Subword models that normalise Unicode have "..." in the place of "…".
     if "…" in source and "..." not in source:

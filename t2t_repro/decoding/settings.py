@@ -148,7 +148,7 @@ class Sampling:
 
 @configurable(denylist=["log_probs"])
 def mean_probability(log_probs: "tf.Tensor") -> "tf.Tensor":
-    """Computes log p, p(id) = 1/N Σ_n p_n(id), from log p_n [models, batch, beam, vocab]."""
+    """Computes the log of mean p, [batch, beam, vocab], from log p [models, batch, beam, vocab]."""
     import tensorflow as tf
 
     return tf.reduce_logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
@@ -156,9 +156,9 @@ def mean_probability(log_probs: "tf.Tensor") -> "tf.Tensor":
 
 @configurable(denylist=["log_probs"])
 def sum_log_probabilities(log_probs: "tf.Tensor") -> "tf.Tensor":
-    """Computes Σ_n log p_n(id), not renormalised, from log p_n [models, batch, beam, vocab].
+    """Computes Σ_n log p_n, [batch, beam, vocab], from log p_n [models, batch, beam, vocab].
 
-    Marian does so. The score of a hypothesis is then the sum of the models' scores.
+    It is not renormalised, as in Marian: a hypothesis's score is the sum of the models' scores.
     """
     import tensorflow as tf
 

@@ -18,7 +18,8 @@ class LexicalShortlist:
     Args:
         file: the target ids of each source id.
         vocab_size: the number of target ids.
-        forbidden: ids that no sentence may have, besides PAD; UNK is allowed even if it is one.
+        forbidden: ids that no sentence may have, besides PAD. UNK is allowed even if it is one: a
+            search forbids it by its number.
     """
 
     def __init__(self, file: ShortlistFile, vocab_size: int, forbidden: tuple[int, ...]) -> None:
@@ -45,6 +46,7 @@ class LexicalShortlist:
         no_ids = tf.zeros([tf.shape(source)[0], 1], tf.bool)
         allowed = _with_ids(self._always | no_ids, lists) & ~self._forbidden
         unused = ~(allowed | self._forbidden)[:, :FILL_BELOW]
+        # How many ids a sentence lacks to the next multiple.
         missing = -tf.math.count_nonzero(allowed, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
         added = unused & (tf.cumsum(tf.cast(unused, tf.int32), axis=1) <= missing)
         allowed |= tf.pad(added, [[0, 0], [0, tf.shape(allowed)[1] - tf.shape(added)[1]]])

@@ -50,6 +50,7 @@ class ShortlistFile(NamedTuple):
         allowed[np.concatenate([self.always, *map(self.of, source)])] = True
         allowed &= ~never
         unused = np.flatnonzero(~(allowed | never)[:FILL_BELOW])
+        # How many ids the sentence lacks to the next multiple.
         missing = -np.count_nonzero(allowed) % MULTIPLE
         allowed[unused[:missing]] = True
         # A search uses PAD, EOS and UNK by their numbers.
@@ -78,7 +79,7 @@ class ShortlistFile(NamedTuple):
             raise UserError(f"{path} is damaged ({reason_of(error)}): copy it again.") from error
 
     def write(self, path: Path) -> None:
-        """Writes the file of a model directory."""
+        """Writes the file of a model directory: compressed .npz, one array for each attribute."""
         content = io.BytesIO()
         np.savez_compressed(content, **self._asdict())
         write_whole(path, content.getvalue())

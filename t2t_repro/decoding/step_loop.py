@@ -92,34 +92,20 @@ class StepLoop(ABC):
     def run(self) -> SearchResult:
         """Searches until all rows are done, and returns the `n_best` hypotheses of each.
 
+        After each segment of `SEGMENT` steps, the state of the active rows is copied into that of
+        the batch. Only rows that are not done are active in the next segment.
+
         Works eagerly, and in a `tf.function` where all dimensions but beam and vocab are unknown.
         """
-
-        def is_any_left(step: tf.Tensor, search: _Active, batch_state: Any) -> tf.Tensor:
-            return tf.size(search.batch_rows) > 0
-
-        def run_segment(step: tf.Tensor, search: _Active, batch_state: Any) -> tuple:
-            """Advances the active sentences, and copies their state into the batch's."""
-            search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
-            step, search = self._run_steps(step, search)
-            # [active, 1], as the scatter needs them.
-            indices = search.batch_rows[:, None]
-            batch_state = tf.nest.map_structure(
-                lambda whole, active: tf.tensor_scatter_nd_update(whole, indices, active),
-                batch_state,
-                search.state,
-            )
-            return step, self._without_done(step, search), batch_state
-
-        batch, prefix = tf.shape(self.max_target_lengths)[0], self.constraints.prefix
-        prefixes = () if prefix is None else (prefix,)
+        batch = tf.shape(self.max_target_lengths)[0]
+        prefixes = () if self.constraints.prefix is None else (self.constraints.prefix,)
         row = SentenceConstants(self.max_target_lengths, prefixes, self.extra_constants())
         state = self.begin(batch)
         # Some rows may be done already; under XLA, the loop would never end with them in it.
         search = self._without_done(0, _Active(tf.range(batch), row, state, self.cache))
         steps, _, state = tf.while_loop(
-            is_any_left,
-            run_segment,
+            lambda step, search, batch_state: tf.size(search.batch_rows) > 0,
+            self._run_segment,
             (tf.constant(0), search, state),
             shape_invariants=(
                 tf.TensorShape([]),
@@ -129,6 +115,19 @@ class StepLoop(ABC):
         )
         ids, scores, finished = self.results(state)
         return SearchResult(ids[:, : self.n_best], scores[:, : self.n_best], finished, steps)
+
+    def _run_segment(self, step: tf.Tensor, search: _Active, batch_state: Any) -> tuple:
+        """Runs a segment; returns the next step, the rows not done, and the batch's new state."""
+        search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
+        step, search = self._run_steps(step, search)
+        # [active, 1], as the scatter needs them.
+        indices = search.batch_rows[:, None]
+        batch_state = tf.nest.map_structure(
+            lambda whole, active: tf.tensor_scatter_nd_update(whole, indices, active),
+            batch_state,
+            search.state,
+        )
+        return step, self._without_done(step, search), batch_state
 
     def _run_steps(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
         """Runs `SEGMENT` steps, or fewer if all rows are done; returns the step after the last."""
@@ -140,7 +139,8 @@ class StepLoop(ABC):
 
         def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple[tf.Tensor, Any, Cache]:
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
-            logits, free = tf.cast(logits, tf.float32), self.constraints.free
+            logits = tf.cast(logits, tf.float32)
+            free = self.constraints.free
             if free:
                 # The first `free` ids of a prefix have probability 1: log P(id) = 0.
                 forced = prefix_id(row.prefix[0], step)

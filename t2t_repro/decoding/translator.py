@@ -386,8 +386,8 @@ class Translator:
         Args:
             source: [batch, source_length] int32 ids, at least one in every row, then PAD.
             n_best: the number of hypotheses of each.
-            prefix: see `DecodingConstraints`.
-            seeds: see `DecodingConstraints`.
+            prefix: [batch, prefix_length] int32 (see `DecodingConstraints`).
+            seeds: [batch] int64 (see `DecodingConstraints`).
         """
         with_codes = source
         lengths = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)

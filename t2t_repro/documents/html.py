@@ -27,6 +27,7 @@ _MARKUP = re.compile(rf"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
 _KEPT = re.compile("pre|code|kbd|samp|var|math|textarea|xmp")
 
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
+# Whether an element stays: group 1 is the "yes" of translate="yes".
 _NO = r"""(?i)\s(?:translate\s*=\s*["']?(?:no|(yes))|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b"""
 
 # The start tag of the first element ends the second. An element that ends its like has an optional
@@ -38,11 +39,11 @@ _ENDS = re.compile(r"""(?x)li>li|d[dt]>d[dt]|r[pt]>r[pt]|opt\w+>opt\w+|t[dh]>t[d
 
 
 def split_html(html: str) -> Iterator[Piece]:
-    """Yields the pieces of HTML; joined, they are the same HTML.
+    """Yields the pieces of HTML, each with its text to translate, or "" if it stays as it is.
 
-    A piece may have inline tags in it. In its text to translate, they are numbered for `html_of`,
-    entities are characters, and line breaks blanks: `A <b class="x">big</b> dog` has the text
-    `A <b=0>big</b=1> dog`.
+    Joined, the pieces are the same HTML. One may have inline tags in it. In its text to translate,
+    they are numbered for `html_of`, entities are characters, and line breaks blanks:
+    `A <b class="x">big</b> dog` has the text `A <b=0>big</b=1> dog`.
 
     Only the bounds of markup matter, so a regular expression is enough: broken HTML loses nothing,
     and the time is linear. Python's html.parser takes a minute for 50,000 characters such as
@@ -64,6 +65,7 @@ def split_html(html: str) -> Iterator[Piece]:
         return match[0] if is_whole else "\0" * len(match[0])
 
     def is_inline(piece_and_start: tuple[Piece, int]) -> bool:
+        # Or a text that is translated. Other markup and texts are shown as a blank.
         (piece, shown), _ = piece_and_start
         return shown in ("", piece)
 
@@ -73,7 +75,8 @@ def split_html(html: str) -> Iterator[Piece]:
     shown = KEPT.sub(hide_divided, shown)
     for _, group in groupby(zip(pieces, starts, strict=False), is_inline):
         run = [(piece, shown[start : start + len(text)]) for (piece, text), start in group]
-        whole, texts = "".join(piece for piece, _ in run), [text for _, text in run if text.strip()]
+        whole = "".join(piece for piece, _ in run)
+        texts = [text for _, text in run if text.strip()]
         numbered = _numbered(whole) if len(texts) > 1 and "\0" not in "".join(texts) else ""
         # Texts with tags between them are translated together, or else each by itself.
         for piece, text in [(whole, whole)] if numbered else run:
@@ -89,13 +92,13 @@ def _numbered(html: str) -> str:
     """Returns text with its inline tags numbered, `<b=0>`; "" if it has a "<" of its own."""
     numbers = count()
     numbered = _MARKUP.sub(lambda tag: f"<{tag['end']}{tag['tag'].lower()}={next(numbers)}>", html)
+    text = _text(numbered)
     # Numbers are counted from 0, so the next one is the number of tags.
-    text, tag_count = _text(numbered), next(numbers)
-    return text if text.count("<") == tag_count else ""
+    return text if text.count("<") == next(numbers) else ""
 
 
 def _text_and_markup(html: str) -> Iterator[tuple[str, str]]:
-    """Yields each text and tag, and what to translate of it: the text, "" (inline), or a blank."""
+    """Yields texts and tags with what is translated: the text, "" of inline tags, else a blank."""
     # `opened`: the open elements, from the outermost one that stays. `stays[n]`: whether text stays
     # that is inside the first n of them, and no other.
     opened, stays, end = list[str](), [False], 0

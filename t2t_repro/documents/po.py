@@ -33,7 +33,7 @@ plural form; and the kind: "header", "obsolete", "empty", "fuzzy", or "" if it i
 
 
 def entries(path: Path, text: str) -> Iterator[Entry]:
-    """Yields the entries of a catalogue with this text; its path is for errors.
+    """Yields the entries in the text of a catalogue; `path` is only for error messages.
 
     Raises:
         UserError: a line is not in PO's syntax.
@@ -76,8 +76,8 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
         if kind:
             yield kind
             continue
-        # The first form is paired with the singular, the last with the plural; an only one, which
-        # is listed twice, with the plural.
+        # The first form is paired with the singular, the last with the plural. If there is only one
+        # form, it is listed twice, and only paired with the last of the sources.
         for source, form in zip(sources[-len(forms) :], forms[:1] + forms[-1:], strict=False):
             yield [(source_language, CONTROL.sub("", source)), (language, CONTROL.sub("", form))]
 
@@ -85,9 +85,9 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edits of each entry without a translation: they add one, and mark it as fuzzy.
 
-    The plural form of the number 1 is translated from the singular, other forms from the plural. So
-    is the form of 1 if it is the only one, or if many other numbers have it, too, and the singular
-    has other placeholders than the plural.
+    The plural form of the number 1 is translated from the singular, other forms from the plural.
+    The form of 1 is translated from the plural, too, if it is the only one. So it is if many other
+    numbers have it and the plural has other placeholders than the singular.
 
     Raises:
         UserError: a line is not in PO's syntax, or the header's rule of plural forms not in C's.

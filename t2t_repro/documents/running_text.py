@@ -43,6 +43,7 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
 
 def fill_html(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edit of each text of `split_html`, in a list: an empty one if untranslated."""
+    # `path` is not used: all formats have the same arguments.
     end = 0
     for piece, words in split_html(text):
         end += len(piece)

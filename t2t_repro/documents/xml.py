@@ -144,7 +144,8 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     for unit, parts in _units(text):
         kinds = "source", "seg-source", "target"
         source, segments, old = (_inside(text, *parts.get(kind, ())) for kind in kinds)
-        name, target = f"{unit['prefix']}target", parts.get("target")
+        name = f"{unit['prefix']}target"
+        target = parts.get("target")
         attributes = target[0][0].strip("</>").removeprefix(name) if target else ""
         # The value is in double or in single quotes, so one group is "". The states a, l and t are
         # needs-adaptation, needs-l10n and needs-translation, not needs-review-translation.

@@ -40,7 +40,7 @@ def paper_bleu(
     Args:
         translations: plain text.
         references: plain text; one or several of each sentence.
-        sources: not used.
+        sources: not used; all metrics have the same arguments.
         language: the language of both texts, for Moses' abbreviations.
         split_compounds: whether hyphenated words are split, as T2T did for German.
 
@@ -48,10 +48,12 @@ def paper_bleu(
         UserError: see `aligned`.
     """
     tokenise = moses_tokeniser(language)
-    split = split_at_hyphens if split_compounds else str  # str changes nothing.
     hypotheses, rows = aligned(translations, references)
-    hypotheses = [split(tokenise(line)) for line in hypotheses]
-    rows = [tuple(split(tokenise(line)) for line in row) for row in rows]
+    hypotheses = [tokenise(line) for line in hypotheses]
+    rows = [tuple(map(tokenise, row)) for row in rows]
+    if split_compounds:
+        hypotheses = [split_at_hyphens(line) for line in hypotheses]
+        rows = [tuple(map(split_at_hyphens, row)) for row in rows]
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     compounds = "split" if split_compounds else "whole"
     version = importlib.metadata.version("sacremoses")

@@ -42,7 +42,7 @@ class HeldOutLoss:
     def sums(
         self, first: int = 0, every: int = 1, within: range | None = None
     ) -> tuple[float, float]:
-        """Returns the sum of nll over the target tokens of some batches, in nats, and their number.
+        """Returns the sum of nll, in nats, and the number of target tokens, of some batches.
 
         Args:
             first: index of the first batch.

@@ -18,7 +18,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.text.scripts import HAN, KANA, bleu_tokenizer, unspaced_script
 
 TEXTS = ["translations", "references", "sources"]
-"""Arguments of a metric, which gin does not bind."""
+"""Arguments of every metric, used or not; gin does not bind them."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def sacrebleu_score(
 
 
 def aligned(translations: Texts, references: References) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Returns the translations of a metric, and a tuple of the references of each; ("",) for none.
+    """Returns the translations, and a tuple of references for each; ("",) if it has none.
 
     Raises:
         UserError: the numbers of translations and references differ, or there are none.

@@ -77,7 +77,7 @@ def compare(
     if test is None or len(segments) < len(scores):
         return [Estimate(score) for score in scores]
     paired_test = PairedTest(
-        named_systems=[(str(n), system.translations) for n, system in enumerate(segments)],
+        named_systems=[(str(n), sentences.translations) for n, sentences in enumerate(segments)],
         metrics={"": segments[0].metric},
         references=segments[0].references,
         test_type="bs" if test == "bootstrap" else "ar",
@@ -113,6 +113,7 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
     rows += [[system.name, *map(_cell, system.estimates)] for system in systems]
     if has_baseline:
         rows[1][0] += " (baseline)"  # Its name: row 0 is the head.
+    # A bar in a system's name would end its cell.
     lines = [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
     lines.insert(1, "|---" + "|---:" * len(scores) + "|")
     note = "↑ higher is better, ↓ lower is."
@@ -125,7 +126,7 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
 
 
 def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
-    """Returns the systems as a JSON list, with unrounded figures (see `as_markdown`)."""
+    """Returns one text: the systems as a JSON list, with unrounded figures (see `as_markdown`)."""
     table = [
         {
             "system": system.name,

@@ -18,23 +18,24 @@ class ByteReader:
         """Reads the next `count` numbers of a dtype such as "<u4", and returns them: [count].
 
         Raises:
-            ValueError: fewer bytes are left.
+            ValueError: fewer bytes are left; none of them is read.
         """
         size = count * np.dtype(dtype).itemsize
+        if size > len(self.rest):
+            # No whole sentence: `imported.read_file` puts the file's path in front.
+            raise ValueError(f"it ends too early, by {size - len(self.rest):,} bytes")
         data, self.rest = self.rest[:size], self.rest[size:]
-        if len(data) < size:
-            raise ValueError(f"it ends too early, by {size - len(data):,} bytes")
         return data.view(dtype)
 
     def read_number(self, dtype: str) -> int:
-        """Reads the next integer of a dtype."""
+        """Reads the next integer of a dtype, and returns it."""
         return int(self.read_array(dtype, 1).item())
 
     def read_name(self, length: int) -> str:
-        """Reads the next name: `length` bytes, the last of which, NUL, is not returned.
+        """Reads the next name, of `length` bytes, and returns it without the NUL at its end.
 
         Raises:
-            ValueError: the last byte is not NUL, or an earlier one is.
+            ValueError: the last byte is not NUL, an earlier one is, or the name is not UTF-8.
         """
         name = self.read_array("u1", length).tobytes()
         if name.find(b"\0") != len(name) - 1:

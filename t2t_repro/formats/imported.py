@@ -45,7 +45,7 @@ Value = TypeVar("Value")
 # A logit that adds nothing to a sum of exponentials in float32.
 NEVER = -1000.0
 
-# `tied_embeddings` of whether source and target, and target and softmax, share a table.
+# `tied_embeddings`, by whether source and target, and target and softmax, share a table.
 TIED = {
     (True, True): "all", (True, False): "source_target",
     (False, True): "target_softmax", (False, False): "none",
@@ -53,7 +53,8 @@ TIED = {
 
 _WHOLE = "a file of the model that is whole: copy it again"
 _POINTER = b"version https://git-lfs"
-# Commands, and names of the files that they read; the first one whose files are there counts.
+# Commands, and names of the files that they read, all of those joined by "with". The first command
+# whose files are there counts.
 _KINDS = [
     ("translate", "model.json with config.gin"),
     ("import_ctranslate2", "model.bin with config.json"), ("import_hugging_face", "config.json"),
@@ -144,13 +145,13 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
             _check_kind(model, commands or [command for command, _ in _KINDS])
             yield model
         except UserError as error:
-            # Users know the path that they gave, not the temporary ones.
+            # Also for errors of the caller: users know the path they gave, not the temporary ones.
             text = str(error).replace(unpacked, str(path)).replace(copies, str(path))
             raise UserError(text) from error
 
 
 def _check_kind(path: Path, commands: Collection[str]) -> None:
-    """Checks by the names of its files that one of `commands` reads a model."""
+    """Checks by the names of its files that one of `commands` reads a model; else a UserError."""
     files = files_in(path) if path.is_dir() else [path]
     names = [file.name for file in files] if path.exists() else []
 
@@ -175,7 +176,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _unpack(path: Path, folder: str) -> None:
-    """Unpacks a model's files from a zip or tar archive; a ValueError if they are too large."""
+    """Unpacks a model's files from a zip or tar archive; a ValueError if they expand too much."""
     is_zip = path.suffix.lower() in _ZIPS
     open_archive: Any = zipfile.ZipFile if is_zip else tarfile.open
     # Both libraries keep members in the folder; tarfile does so with this filter.
@@ -193,7 +194,7 @@ def _unpack(path: Path, folder: str) -> None:
 
 
 def _gunzip(file: Path, copy: Path) -> None:
-    """Decompresses a .gz file to `copy`; a ValueError if it is too large."""
+    """Decompresses a .gz file to `copy`; a ValueError if its content would be too large."""
     with gzip.open(file) as packed:
         # One byte more than allowed shows that there are too many.
         content = packed.read(_most_expanded(file) + 1)
@@ -204,10 +205,12 @@ def _gunzip(file: Path, copy: Path) -> None:
 def _only_model(path: Path) -> Path:
     """Finds a model at or below a path: the only folder with its files, or else the only archive.
 
-    If the path itself is that folder, is a file, or has no model below, it is returned.
+    If the path itself is that folder, is a file, or has no model below, it is returned. Several
+    models are a UserError.
     """
     # Relative, as the path itself may lead through a hidden folder.
     below = [p for p in path.rglob("*") if not NOT_A_MODEL.search(str(p.relative_to(path)))]
+    # The slash, as a tokenizer_config.json is no model.
     endings = "/config.json", ".npz", "decoder.yml", ".bin", ".bin.gz"
     models = {p.parent for p in below if str(p).endswith(endings)} or {*filter(_is_archive, below)}
     if len(models) > 1 and path not in models:
@@ -218,11 +221,12 @@ def _only_model(path: Path) -> Path:
 
 def _most_expanded(path: Path) -> int:
     """Returns the most bytes that a file may expand to."""
+    # At least 16 MiB: a small file may expand by more, and does no harm.
     return _EXPANDED * max(path.stat().st_size, 2**20)
 
 
 def check_expanded(path: Path, size: int) -> None:
-    """Checks that a file does not expand to more than weights can, and so fill memory or disk.
+    """Checks that a file does not expand to more than weights do, which might fill memory or disk.
 
     Raises:
         ValueError: the file would expand to more bytes than allowed.
@@ -337,7 +341,7 @@ class SettingsFile:
 
 
 class WeightsFile:
-    """The weights of a file, by their names there.
+    """The weights of a file, by their names there, as `read` returns them.
 
     Attributes:
         arrays: the weights, in the types that they have in the file.
@@ -347,7 +351,7 @@ class WeightsFile:
         self.path, self.arrays = path, read_file(path, read)
 
     def value(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Returns a weight as float32 of a shape, which an axis of 1 may precede in the file.
+        """Returns a weight as float32 of this shape; in the file, an axis of 1 may precede it.
 
         Raises:
             UserError: the weight is missing, has another shape, or is not of finite floats.
@@ -377,10 +381,10 @@ class WeightsFile:
             raise UserError(f"{problem}: give the files of one model.")
 
     def check_names(self, known: Collection[str]) -> None:
-        """Checks that the file has no other weights than those of the model.
+        """Checks that all weights of the file have `known` names, those of the model.
 
         Raises:
-            UserError: the file has others.
+            UserError: the file has other weights.
         """
         if others := self.arrays.keys() - known:
             problem = f"{self.path} has the weights {', '.join(sorted(others)[:3])}"
@@ -519,7 +523,7 @@ def decoding_bindings(origin: str, settings: Mapping[str, object]) -> str:
 def write_model_directory(
     folder: Path, model: Transformer, subwords: SubwordPair, decoding: str, step: int
 ) -> ModelDirectory:
-    """Writes the files of a model directory; `step` is the number of its only checkpoint."""
+    """Writes a model directory, and returns it; `step` is the number of its only checkpoint."""
     directory = ModelDirectory(folder)
     config = decoding + gin_bindings(model)
     # The operative configuration is the same: no run has bound other values.

@@ -195,8 +195,8 @@ class SearchInOneFile:
                 scored.
 
         Returns:
-            ids: [batch, beam, limit of the length] int32, as `SearchResult`'s; the best of n_best
-                first.
+            ids: [batch, beam, limit of the length] int32, the best first, PAD after EOS. Only the
+                first n_best are final.
             scores: [batch, beam] float32. Where the file takes one line, both have no batch.
         """
         translator, model = self._translator, self._model
@@ -207,6 +207,7 @@ class SearchInOneFile:
         positions = tf.reduce_max(limit) if self._has_batch else tf.constant(self._max_length)
         beam = translator.beam_size
         row = SentenceConstants(limit, (), ())
+        # In M2M-100 and NLLB, the code of the target's language is in front of a source.
         code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
         source = model.encoded_ids(source)
         mask = padding_mask(source)
@@ -264,6 +265,7 @@ class SearchInOneFile:
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
     ) -> "list[State] | list[_NewPast]":
         """Returns the cache of each decoder layer, from its tensors before this step: `kept`."""
+        # parents: [batch, beam]; ancestors: [batch, beam, positions], with this step's entries.
         if self._model.config.is_recurrent:
             return [State(tf.gather(state, parents, batch_dims=1)) for state in kept]
         mask = cache.line_mask(ancestors, step, None)

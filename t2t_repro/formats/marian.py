@@ -132,7 +132,7 @@ def _find_files(
 def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
     """Reads decoder.yml, or a student's config.yml; if there is neither, there are no settings.
 
-    `path` is a directory, a file of weights (`is_model`), or the file itself.
+    `path` is a directory, a file of weights (`is_model`), or decoder.yml itself.
     """
     names = [f"{path.name}.decoder.yml", "decoder.yml"]
     names += ["*decoder.yml", "config*.yml"] if path.is_dir() else []
@@ -224,8 +224,8 @@ def _find_shortlist(
     theirs = imported.read_file(path, lambda path: read_shortlist(path.read_bytes()), expected)
     count, largest = len(theirs.splits) - 1, theirs.ids.max(initial=0)
     if count != source.max() + 1 or largest > target.max():
-        problem = f"{path} has {count} lists of ids up to {largest}, expected {source.max() + 1}"
-        raise UserError(f"{problem} lists up to {target.max()}: give the model's own shortlist.")
+        needed = f"{source.max() + 1} lists up to {target.max()}: give the model's own shortlist"
+        raise UserError(f"{path} has {count} lists of ids up to {largest}, expected {needed}.")
     # [Marian's ids]: our id of each. The ids that Marian lacks sort first, as -1.
     ours = np.argsort(target)[-target.max() - 1 :]
     lists = (theirs.of(number) if number >= 0 else theirs.ids[:0] for number in source)
@@ -251,9 +251,10 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
         pieces = {number: piece for piece, number in ids.items()}
         file = _read_splitter(path.with_name(f"{side}.spm"))
     size = max(pieces) + 1
-    # Marian cuts off the rarest pieces of a vocabulary that is sorted by frequency.
+    # Marian cuts off the rarest pieces of a vocabulary that is sorted by frequency; such a one has
+    # EOS and UNK first.
     is_cut = rows < size and (eos, unk) == (0, 1)
-    # Numbers of rows are rounded up.
+    # Some models have their number of rows rounded up, to a multiple of 8 or of 100.
     is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
     if size != rows:
         if is_spm or not (is_cut or is_padded):
@@ -266,7 +267,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
 
 
 def _read_splitter(path: Path) -> MarianFile:
-    """Reads the SentencePiece model beside a map or lines; without one, text is words."""
+    """Returns a file without pieces: of the SentencePiece model at `path`, or else of words."""
     if path.exists():
         return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
@@ -309,22 +310,31 @@ def _ids_of_map(content: Any) -> dict[str, int]:
 
 
 def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
-    """Reads a file of weights; returns it, and the arguments of the `Transformer` with these."""
+    """Reads weights and options; returns the weights, and the arguments of the `Transformer`.
+
+    The weights have the names in weights.yml, and no rows for our PAD.
+    """
     file = WeightsFile(path, _read_tensors)
-    arrays = file.arrays
-    option_bytes = arrays.pop(OPTIONS).tobytes()
+    # Taken out first: all that is left are weights, which `check_size` counts.
+    option_bytes = file.arrays.pop(OPTIONS).tobytes()
     options = SettingsFile(path, lambda _: _parse_yaml(option_bytes))
     arguments = _arguments(options)
     file.check_size(arguments)
     if options.value("output-omit-bias"):
-        arrays[_LOGITS_BIAS] = np.zeros((1, arguments["vocab_size"] - 1))
+        # As long as in files that have it: ours is one longer, by PAD.
+        file.arrays[_LOGITS_BIAS] = np.zeros((1, arguments["vocab_size"] - 1))
     options.warn({*SETTINGS["without_effect"], *SETTINGS["student"]})
-    # Tied tables, and those of earlier versions (transposed), have other names.
-    if arguments["source_vocab_size"] is None and "Wemb" in arrays:
+    _rename_tables(file.arrays, is_shared=arguments["source_vocab_size"] is None)
+    return file, arguments
+
+
+def _rename_tables(arrays: dict[str, NDArray], is_shared: bool) -> None:
+    """Gives tables the names in weights.yml, in place; `is_shared` if both sides have one table."""
+    if is_shared and "Wemb" in arrays:
         arrays["decoder_Wemb"] = arrays.pop("Wemb")
+    # Earlier versions stored the softmax's matrix transposed, under another name.
     if "decoder_ff_logit_out_W" in arrays:
         arrays[_SOFTMAX] = arrays.pop("decoder_ff_logit_out_W").T
-    return file, arguments
 
 
 def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Ids]) -> Transformer:
@@ -338,10 +348,11 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
     file.check_names(weights)
     for name, (variable, side) in weights.items():
         rows, *columns = variable.shape
+        # Tables of the file have no row for our PAD.
         value = file.value(name, (rows - 1 if side else rows, *columns))
         if side:
             pad = np.full_like(value[:1], imported.NEVER if name == _LOGITS_BIAS else 0)
-            # For our PAD, -1 is the last row.
+            # PAD's id there is -1, which is the index of the last row.
             value = np.concatenate([value, pad])[ids[side]]
         variable.assign(value)
     return model
@@ -359,9 +370,10 @@ def marian_name(weight: LayerWeight, config: LayerConfig) -> str:
 
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
-    """Returns the arguments of the `Transformer` that has these options."""
+    """Returns the arguments of the `Transformer` for Marian's options; refuses unsupported ones."""
     options.require_all(SETTINGS["required"])
     d_ff = options.size("transformer-dim-ffn", 2048)
+    # 0 stands for the encoder's.
     options.require("transformer-decoder-dim-ffn", 0, d_ff)
     activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
     ties_softmax = bool(options.value("tied-embeddings"))
@@ -425,7 +437,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:
-    """Parses a map of options in YAML, without the NULs at its end."""
+    """Parses a map of options in YAML, without the NULs at its end; a ValueError if not plain."""
     if len(text) > _MOST_YAML or _NOT_PLAIN.search(text):
         raise ValueError("it has an anchor, a tag or a very long value, which no option has")
     return dict(yaml.safe_load(text.split(b"\0")[0]) or {})

@@ -35,9 +35,9 @@ _SHORTLIST_MAGIC = 0xF11A48D5013417F5
 
 
 def read_binary(data: bytes) -> dict[str, NDArray]:
-    """Reads the tensors of a .bin file, by name; that of `OPTIONS` has the bytes of a text.
+    """Returns the tensors of a .bin file by name; `OPTIONS` has the bytes of a YAML text, as int8.
 
-    Integer weights are dequantized to float32.
+    Integer weights are dequantized to float32; floats keep their type.
 
     Raises:
         ValueError: the file is damaged, or has tensors for other processors.
@@ -128,7 +128,8 @@ def read_shortlist(data: bytes) -> ShortlistFile:
 
         u64 magic, checksum, first, best, n + 1, m; n + 1 offsets u64; m ids u32
 
-    The `first` lowest ids are always allowed. The ids are Marian's.
+    The list of source id i is ids[offsets[i] : offsets[i + 1]], and the ids 0 to first - 1 are
+    always allowed. `best` is a limit of the lists' length. All ids are Marian's.
 
     Raises:
         ValueError: the file is damaged, or is not a shortlist.
@@ -143,9 +144,11 @@ def read_shortlist(data: bytes) -> ShortlistFile:
 
 
 def write_shortlist(path: Path, lists: ShortlistFile) -> None:
-    """Writes a lexical shortlist of Marian's ids as `read_shortlist` reads it."""
+    """Writes a lexical shortlist of Marian's ids; of those in `always`, only their number."""
+    # Readers take them for the ids 0 to first - 1; `read_shortlist` describes the format.
     first = len(lists.always)
-    # `best` is not known, so it is `first` once more.
+    # The header's first, best, n + 1 and m, then the offsets. `best` is not known, so it is `first`
+    # once more.
     numbers = np.array([first, first, len(lists.splits), len(lists.ids), *lists.splits], "<u8")
     body = numbers.tobytes() + lists.ids.astype("<u4").tobytes()
     checksum = _checksum(np.frombuffer(body, np.uint8))
@@ -153,7 +156,7 @@ def write_shortlist(path: Path, lists: ShortlistFile) -> None:
 
 
 def _checksum(body: NDArray[np.uint8]) -> int:
-    """Returns Marian's checksum, Boost's `hash_combine` of the whole 64-bit words after it."""
+    """Returns Marian's checksum of a file's body: Boost's `hash_combine` of whole 64-bit words."""
     checksum = 0
     for word in body[: len(body) // 8 * 8].view("<u8").tolist():
         checksum ^= (word + 0x9E3779B9 + (checksum << 6) + (checksum >> 2)) % 2**64

@@ -69,13 +69,14 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
             theirs = {ours: number for number, ours in enumerate(target.tolist())}
             lists = (shortlist.of(source_id).tolist() for source_id in source)
             ids = [np.sort([theirs[ours] for ours in target_ids]) for target_ids in lists]
+            # Of `always`, only the number is written.
             write_shortlist(partial / "lex.s2t.bin", ShortlistFile.of_lists(ids, shortlist.always))
             settings["shortlist"] = ["lex.s2t.bin", False]
         (partial / "config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
 
 
 def _check_supported(model: Transformer) -> None:
-    """Checks that Marian can hold a model."""
+    """Checks that Marian can hold a model; raises a UserError if not."""
     layer = model.config
     widths = {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)}
     supported = {
@@ -106,10 +107,14 @@ def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
 
 
 def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, NDArray]:
-    """Returns the weights by Marian's names, rows of ids in Marian's order."""
-    layer, orders = model.config, {"source": source, "target": target}
+    """Returns the weights by Marian's names, float32 with two axes; rows of ids in Marian's order.
+
+    `source` and `target` have our id of each of Marian's: [ids].
+    """
+    layer = model.config
+    orders = {"source": source, "target": target}
     named = named_weights(model, TABLES, lambda weight: marian_name(weight, layer))
-    # Added below, with that of PAD, and where the model has none.
+    # Added below: there it has another value for PAD, and is zeros where the model has none.
     named.pop(TABLES["logits_bias"], None)
     tensors = {}
     for name, (weight, side) in named.items():
@@ -129,12 +134,12 @@ def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
 def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDArray]:
     """Computes the factors with which engines round activations to 8 bits, by Marian's names.
 
-    A factor is 127 / (mean + 1.1 standard deviations) of the largest |x| of a sentence, for the
-    input x of each matrix, as in Marian's scripts for students.
+    A factor, [1, 1] float32, is 127 / (mean + 1.1 standard deviations) of the largest |x| of a
+    sentence, for the input x of each matrix, as in Marian's scripts for students.
     """
     model, subwords = translator.model, translator.subwords
     kernels = (weight for weight in layer_weights(model) if weight.kind == "kernel")
-    # Without warnings of lines that are too long.
+    # first=None: without warnings of lines that are too long.
     translations = [best.text for best, *_ in translator.translate(lines, first=None)]
     inputs: dict[str, list[tf.Tensor]] = {}
     outputs = []
@@ -147,7 +152,7 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
             target = tf.constant(subwords.target.encode([translation]))
             outputs.append(model.decode(target, model.encode(source), source))
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
-    # Under a shortlist, the product with the table has no name.
+    # Both are of the product with the softmax's table: under a shortlist engines call it "none".
     inputs |= {table: outputs, "none": outputs}
     factors = {}
     for name, tensors in inputs.items():
@@ -165,7 +170,7 @@ def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
 
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
-    """Returns Marian's options of a model."""
+    """Returns Marian's options of a model; `source` and `target` are as for `_tensors`."""
     layer, ties_all = model.config, model.tied_embeddings == "all"
     theirs = {ours: name for name, ours in (ACTIVATIONS | AUTOREGRESSION).items()}
     return SETTINGS["student"] | {

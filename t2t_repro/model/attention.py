@@ -64,7 +64,7 @@ def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
 def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
     """Joins heads: [batch, heads, length, depth] → [batch, length, heads·depth].
 
-    The result is packed if `like` is, the vectors of which the heads were computed.
+    `like` are the vectors that the heads were computed from; the result is packed if they are.
     """
     if isinstance(like, Packed):
         return Packed(like.layout.join_heads(heads), like.layout)
@@ -188,8 +188,8 @@ class MultiHeadAttention(SameShape):
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
                 may attend; None for all. Keras's implicit mask of the memory applies too.
             training: whether dropout is active.
-            past: the earlier positions in step-by-step decoding, to which the query is added; used
-                in the place of `memory` and `attention_mask`. `query_length` is then `beam`.
+            past: the earlier positions in step-by-step decoding, used in the place of `memory` and
+                `attention_mask`; this step is written to it. `query_length` is then `beam`.
 
         Returns:
             [batch, query_length, d_model].
@@ -249,7 +249,8 @@ class MultiHeadAttention(SameShape):
 def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) -> list[KeysValues]:
     """Projects a memory [batch, key_length, d_model] for several attentions.
 
-    They have the same d_k and d_v, and all have biases or none. See `project_memory`.
+    They have the same d_k and d_v, and all have biases or none. Returns the keys and values of
+    each, in their order.
     """
     if not gpu.has_gpu():
         return [attention.project_memory(memory) for attention in attentions]

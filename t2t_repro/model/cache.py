@@ -33,11 +33,9 @@ class KeysValues(NamedTuple):
 class State:
     """The state of one recurrent decoder layer.
 
-    This step's state is computed from it.
-
     Attributes:
-        kept: [batch, beam, d_model] float32, the state of every hypothesis; the layer replaces it
-            by this step's.
+        kept: [batch, beam, d_model] float32, the state of every hypothesis. The layer computes this
+            step's state from it, and replaces it.
     """
 
     kept: tf.Tensor
@@ -45,9 +43,7 @@ class State:
 
 @dataclass
 class Past:
-    """The earlier positions of one decoder layer.
-
-    Attention adds this step to them by `extend`.
+    """The earlier positions of one decoder layer, to which attention adds this step by `extend`.
 
     Attributes:
         kept: keys and values, with unwritten entries for this step. `extend` writes them in place:
@@ -64,7 +60,7 @@ class Past:
     mask: tf.Tensor
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Adds this step's keys and values [batch, heads, beam, depth]; returns `kept`."""
+        """Writes this step's keys and values [batch, heads, beam, depth] to `kept`; returns it."""
         _, heads, beam, _ = newest.keys.shape
         # Sizes come from the mask, which all layers share, so they are computed once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))
@@ -77,7 +73,7 @@ class Past:
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Returns `rows` [rows, depth] with `new` [new, depth] at the row numbers `places` [new].
+    """Returns `rows` [rows, depth] with `new` [new, depth] as the rows numbered `places` [new].
 
     `kernels.decoding.write_rows` runs in its place: an edit here has no effect, unless
     T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
@@ -111,6 +107,7 @@ def write(
         entries: number of entries of the cache, positions·beam.
     """
     _, heads, beam, depth = new.shape
+    # The `beam` entries of a position are neighbours: together they are one row.
     rows = tf.reshape(cache, [-1, beam * depth])
     new = tf.reshape(new, [-1, beam * depth])
     return tf.reshape(_write_rows(rows, places, new), [-1, heads, entries, depth])
@@ -134,10 +131,11 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
     """Allows a hypothesis to attend to the entries of its own line.
 
-    A neighbourhood restricts them to the nearest positions. Ancestors are [batch, beam, positions],
-    from `descend`; the mask is boolean [batch, beam, positions·beam].
+    A neighbourhood restricts them to the positions nearest to `position`, this step's. Ancestors
+    are [batch, beam, positions], from `descend`; the mask is boolean [batch, beam, positions·beam].
     """
     beam, positions = ancestors.shape[1], tf.shape(ancestors)[2]
+    # `NEVER_WRITTEN` equals no entry.
     is_own = tf.expand_dims(ancestors, -1) == tf.range(beam)
     if neighbourhood is not None:
         distance = position - tf.range(positions)

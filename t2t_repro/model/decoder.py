@@ -91,10 +91,10 @@ class Decoder(LayerStack):
         training: bool | None = None,
         past: list[Past | State] | None = None,
     ) -> Vectors:
-        """Decodes all positions (teacher forcing), or one more.
+        """Decodes all positions (teacher forcing), or with a past one more.
 
-        Each depends on earlier ones only. Target padding needs no mask: it comes last, where the
-        causal mask hides it. Keras's implicit masks of x and the memory apply too, but a target
+        A position depends on earlier ones only. Target padding needs no mask: it comes last, where
+        the causal mask hides it. Keras's implicit masks of x and the memory apply too, but a target
         position always sees itself.
 
         Args:
@@ -120,8 +120,8 @@ class Decoder(LayerStack):
             attention_mask = causal_mask(length, attention_mask)
         if not isinstance(memory, list):
             source_mask = with_implicit_mask(source_mask, memory)
-            # Projected for all layers at once only in training, which keeps all keys and values in
-            # any case.
+            # Projecting for all layers at once keeps the keys and values of all in memory, as
+            # training does in any case.
             memory = self.project_memory(memory) if training else [memory] * self.num_layers
         pasts: list[Past | State | None] = [*past] if past else [None] * self.num_layers
         for layer, layer_memory, layer_past in zip(self.layers, memory, pasts, strict=True):

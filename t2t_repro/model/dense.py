@@ -19,6 +19,7 @@ _add_bias = kernels.fast(add_bias, tf.nn.bias_add)
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
     """Computes X W for every vector: [..., width] times [width, units] → [..., units]."""
     rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix)
+    # The number of units is unknown if they are the ids of a shortlist.
     return tf.reshape(rows, [*leading_axes(x), matrix.shape[-1] or tf.shape(matrix)[-1]])
 
 

@@ -11,10 +11,11 @@ from t2t_repro.model.kernels.packing import positionwise
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Draws int32 integers uniformly from 0 ... 2^16 - 1.
 
-    They are a function of the seed [2]. `kernels.dropout_bits.random_levels` runs in its place,
-    with other draws: an edit here has no effect, unless T2T_REPRO_PLAIN=1 or the line with
+    They are a function of the seed, [2] integers. `kernels.dropout_bits.random_levels` runs in its
+    place, with other draws: an edit here has no effect, unless T2T_REPRO_PLAIN=1 or the line with
     `kernels.fast` is changed.
     """
+    # The lower 32 bits of each integer; the operation takes signed ones.
     seed = tf.bitcast(tf.cast(seed, tf.uint32), tf.int32)
     return tf.random.stateless_uniform(shape, seed, 0, dropout_bits.LEVELS, tf.int32)
 

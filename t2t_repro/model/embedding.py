@@ -54,10 +54,10 @@ class SharedEmbedding(keras.layers.Layer):
         return tf.convert_to_tensor(self.table.value)
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """Embeds ids [batch, length] as vectors [batch, length, d_model].
+        """Embeds ids [batch, length] as E[id]·sqrt(d_model): [batch, length, d_model].
 
-        The vector of PAD is zero. Ids may be floating point, as Keras gives them when it builds a
-        model under several replicas.
+        The result has the compute dtype; the vector of PAD is zero. Ids may be floating point, as
+        Keras gives them when it builds a model under several replicas.
         """
         if not ids.dtype.is_integer:
             ids = tf.cast(ids, tf.int32)

@@ -58,7 +58,7 @@ class EnsembleDecoder:
     combine: Combine
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> Caches:
-        """Encodes source ids [batch, source_length]; see `StepDecoder.begin`."""
+        """Encodes source ids [batch, source_length] by each model; see `StepDecoder.begin`."""
         return tuple(decoder.begin(source, *allowed) for decoder in self.decoders)
 
     def make_room(self, caches: Caches, positions: int) -> Caches:
@@ -69,7 +69,10 @@ class EnsembleDecoder:
     def step(
         self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, caches: Caches
     ) -> tuple[tf.Tensor, Caches]:
-        """Scores the next token of every hypothesis, [batch, beam, vocab]; see `StepDecoder`."""
+        """Scores the next token of every hypothesis: [batch, beam, vocab] float32, and the caches.
+
+        The arguments are those of `StepDecoder.step`.
+        """
         pairs = zip(self.decoders, caches, strict=True)
         steps = [decoder.step(ids, parents, position, cache) for decoder, cache in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])

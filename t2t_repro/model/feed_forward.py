@@ -71,6 +71,6 @@ class FeedForward(SameShape):
 
     @positionwise
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Applies the network to every position: [batch, length, d_model] → same shape."""
+        """Applies the network to every position: [batch, length, d_model] → the same shape."""
         inner = self.inner(x, training=training)
         return self.outer(self.relu_dropout(inner, training=training), training=training)

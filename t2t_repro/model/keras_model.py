@@ -97,6 +97,7 @@ class SourceTargetModel(keras.Model):
 
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
         """Returns the mask [batch, target_length] of the tokens that losses and metrics count."""
+        # Ids have no `previous_mask`, which Keras passes.
         _, target = source_and_target(inputs)
         return ops.not_equal(target, PAD_ID)
 
@@ -149,7 +150,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Computes the loss of every label, in nats: [batch, length], with Keras's mask of tokens.
+        """Computes the loss of every label, in nats: [batch, length] float32, with Keras's mask.
 
         `y_true` are labels [batch, length], PAD after the end; `y_pred` are logits [batch, length,
         vocab].

@@ -68,7 +68,7 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
 
 
 def new_norm(config: LayerConfig, **kwargs: Any) -> keras.layers.Layer:
-    """Makes the norm of a layer; the config's ε is not for your own norm, which sets its own."""
+    """Makes the norm of a layer, with a `name` and `dtype`. Your own norm sets its own ε."""
     if config.norm in _NORMS:
         kwargs["epsilon"] = config.norm_epsilon
     norm = named_norm(config.norm)(**kwargs)

@@ -26,10 +26,7 @@ class AttentionWindow(NamedTuple):
 
 
 def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
-    """Sets the scores or logits [..., vocab] of forbidden ids to -inf.
-
-    With no ids the scores stay as they are.
-    """
+    """Sets the scores or logits [..., vocab] of forbidden ids, if any, to -inf."""
     if not ids:
         return scores
     is_forbidden = tf.reduce_any(tf.range(tf.shape(scores)[-1])[:, None] == [*ids], axis=1)
@@ -37,7 +34,7 @@ def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Allows attention to ids [batch, key_length] that are not PAD: [batch, 1, key_length]."""
+    """Allows attention to ids that are not PAD: [batch, key_length] → [batch, 1, key_length]."""
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 

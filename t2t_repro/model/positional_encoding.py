@@ -17,9 +17,7 @@ _look_up = kernels.fast(look_up, tf.gather)
 
 
 def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """Computes the paper's encoding [length, d_model], in float32.
-
-    Sines and cosines alternate:
+    """Computes the paper's encoding [length, d_model], in float32: sines and cosines alternate.
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i / d_model)).
     """
@@ -30,9 +28,9 @@ def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
 
 
 def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """Computes the paper's encoding in another order: all sines, then all cosines.
+    """Computes the paper's encoding [length, d_model] in another order: all sines, then cosines.
 
-    Hugging Face's order for Marian models. The angles are those of `interleaved_sinusoids`;
+    Hugging Face has this order for Marian models. The angles are those of `interleaved_sinusoids`;
     `concatenated_sinusoids` has others.
     """
     encodings = interleaved_sinusoids(positions, d_model)
@@ -40,10 +38,10 @@ def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
 
 
 def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """Computes T2T's encoding (common_attention.get_timing_signal_1d): sines, then cosines.
+    """Computes T2T's encoding [length, d_model], in float32: all sines, then all cosines.
 
-    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1. If d_model is 2, the
-    only angle is pos.
+    The function is common_attention.get_timing_signal_1d. The angles are
+    pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1; for a d_model of 2 only pos.
     """
     exponents = ops.arange(d_model // 2, dtype="float32") / max(d_model // 2 - 1, 1)
     angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
@@ -97,9 +95,14 @@ class PositionalEncoding(SameShape):
         self.built = True
 
     def encode(self, positions: tf.Tensor) -> tf.Tensor:
-        """Encodes positions: [length] → [length, d_model]."""
+        """Encodes positions, counted from 0: [length] → [length, d_model].
+
+        Sinusoids are those of positions + `first`; a learned table has no such offset.
+        """
         if self.kind == "learned":
-            # A gather on a GPU silently reads zeros past the end; `call` checks static lengths.
+            # Past the end a gather on a GPU silently reads zeros. `call` checks static lengths;
+            # others are limited where data are prepared and texts are translated.
+            # A custom gradient takes a tensor, not a variable.
             return _look_up(ops.convert_to_tensor(self.table.value), positions)
         return SINUSOIDS[self.kind](positions + self.first, self.d_model)
 
@@ -110,7 +113,7 @@ class PositionalEncoding(SameShape):
             ValueError: there are more positions than learned ones, and the length is static.
         """
         length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
-        static = tf.get_static_value(length)
+        static = tf.get_static_value(length)  # None if a graph for any length is traced.
         if self.kind == "learned" and static is not None and static > self.max_length:
             problem = f"x has {static} positions, expected at most max_length={self.max_length}"
             raise ValueError(f"{problem}: shorten the sentences or learn more positions.")

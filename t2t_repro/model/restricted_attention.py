@@ -57,7 +57,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """Attends within the neighbourhood (see `MultiHeadAttention`)."""
+        """Attends within the neighbourhood; `attention_mask` is boolean [batch, 1, length]."""
         if PLAIN or self.recorder:
             mask = neighbourhood_mask(tf.shape(queries)[2], self._window, attention_mask)
             return self.scaled_dot_product_attention(queries, keys_values, mask, training)

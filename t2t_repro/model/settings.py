@@ -57,9 +57,7 @@ OWN_SOFTMAX = ("source_target", "none")
 @configurable()
 @dataclass(frozen=True)
 class LayerConfig:
-    """Sizes and rates of an encoder or decoder layer.
-
-    The defaults are the base model's.
+    """Sizes and rates of an encoder or decoder layer; the defaults are the base model's.
 
     Attributes:
         d_model: width of every sub-layer's input and output.
@@ -182,9 +180,9 @@ class TransformerSettings:
 
     def __post_init__(self) -> None:
         if self.vocab_size and self.start_id >= self.vocab_size:
-            problem = f"Transformer.start_id is {self.start_id}, expected an id below vocab_size"
-            fix = "give the id of the subword with which the decoder begins"
-            raise UserError(f"{problem}={self.vocab_size}: {fix}.")
+            expected = f"expected an id below vocab_size={self.vocab_size}"
+            problem = f"Transformer.start_id is {self.start_id}, {expected}"
+            raise UserError(f"{problem}: give the id of the subword with which the decoder begins.")
         if self.source_vocab_size and self.tied_embeddings not in OWN_SOURCE_EMBEDDING:
             shared = f"tied_embeddings={self.tied_embeddings!r} has the source share an embedding"
             problem = f"Transformer.source_vocab_size is {self.source_vocab_size}, but {shared}"

@@ -74,11 +74,9 @@ class SSRU(SameShape):
         """
 
         def run(vectors: tf.Tensor) -> tf.Tensor:
-            values, gates = (
-                tf.cast(layer(vectors, training=training), tf.float32)
-                for layer in (self.value_projection, self.forget_projection)
-            )
-            # For a gate near 1, 1 - f would be rounded to 0.
+            values = tf.cast(self.value_projection(vectors, training=training), tf.float32)
+            gates = tf.cast(self.forget_projection(vectors, training=training), tf.float32)
+            # 1 - f is computed as sigmoid(-gate): for an f near 1 the difference is rounded to 0.
             factors, terms = tf.sigmoid(gates), tf.sigmoid(-gates) * values
             if past is None:
                 is_first, length = first_rows(x)

@@ -47,9 +47,7 @@ class StackedLayer(ConfiguredLayer):
 
 
 class LayerStack(ConfiguredLayer):
-    """N layers of one kind.
-
-    A final norm follows if normalization is "pre".
+    """N layers of one kind, and a final norm if normalization is "pre".
 
     Args:
         num_layers: N.

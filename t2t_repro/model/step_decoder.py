@@ -20,9 +20,7 @@ _FLOAT_BYTES = 4
 
 
 class DecodingCache(NamedTuple):
-    """The state of sentences being translated.
-
-    Every tensor begins with the axis `batch`.
+    """The state of sentences being translated; every tensor begins with the axis `batch`.
 
     Attributes:
         memory: for each decoder layer, keys [batch, heads, source_length, d_k] and values.
@@ -100,7 +98,7 @@ class StepDecoder:
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; the cache has no positions yet.
 
-        `allowed` is at most one mask, see `DecodingCache`.
+        `allowed` is at most one mask, that of a lexical shortlist: boolean [batch, ids].
         """
         model = self.model
         with self._weights.scope():
@@ -115,7 +113,7 @@ class StepDecoder:
         )
 
     def make_room(self, state: DecodingCache, positions: int) -> DecodingCache:
-        """Adds unwritten entries for more positions; a recurrent model needs none."""
+        """Appends unwritten entries for more positions; a recurrent model needs none."""
         if self.model.config.is_recurrent:
             return state
         entries = positions * self.beam_size
@@ -132,9 +130,9 @@ class StepDecoder:
         """Scores the next token of every hypothesis.
 
         Args:
-            ids: [batch, beam], the last token of each, or its index in `self.ids`; PAD at
+            ids: [batch, beam] int32, the last token of each, or its index in `self.ids`; PAD at
                 position 0.
-            parents: [batch, beam], the hypothesis of the previous step that each extends.
+            parents: [batch, beam] int32, the hypothesis of the previous step that each extends.
             position: scalar, the number of tokens of each hypothesis.
             state: the cache, with entries for this position; it must not be used again.
 

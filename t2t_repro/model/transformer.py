@@ -83,7 +83,8 @@ class Transformer(SourceTargetModel):
         self.tied_embeddings = settings.tied_embeddings
         self.num_layers = num_layers
         self.num_decoder_layers = settings.num_decoder_layers or num_layers
-        self.config, self.neighbourhood = config, settings.neighbourhood
+        self.config = config
+        self.neighbourhood = settings.neighbourhood
         policy = self.dtype_policy
         self.embedding = self._new_embedding(vocab_size, "embedding")
         # None if it is the embedding above.
@@ -115,7 +116,7 @@ class Transformer(SourceTargetModel):
         """Creates all weights; `inputs_shape`, which Keras passes, has no influence on them."""
         x_shape = (None, None, self.config.d_model)
         for embedding in (self.embedding, self.source_embedding, self.softmax):
-            if not embedding.built:  # A shared one comes again.
+            if not embedding.built:  # A shared one comes up to three times.
                 embedding.build((None, None))
         if self.settings.logits_bias:
             self.logits_bias = self.add_weight(
@@ -202,14 +203,15 @@ class Transformer(SourceTargetModel):
         training: bool | None = None,
         layout: PackedLayout | None = None,
     ) -> Vectors:
-        """Computes the decoder's output at all positions of the target, shifted right.
+        """Computes the decoder's output at all positions, from the target shifted right.
 
         Args:
             target: [batch, target_length], token ids, EOS at the end and PAD after it.
             memory: [batch, source_length, d_model], from `encode`.
-            source: [batch, source_length], the ids `memory` was made from.
+            source: [batch, source_length], the ids that `memory` was made from; where `encoded_ids`
+                makes PAD of EOS, it is not attended to.
             training: whether dropout is active.
-            layout: slots of the target's tokens, to pack them without padding.
+            layout: the target's, to pack its tokens without padding; see `kernels.packing`.
 
         Returns:
             [batch, target_length, d_model], or packed; position t sees target[:, :t] only.
@@ -234,7 +236,7 @@ class Transformer(SourceTargetModel):
             position: scalar, the number of tokens of each hypothesis.
             memory: keys and values of every layer, from the decoder's `project_memory`.
             source_mask: boolean [batch, 1, source_length].
-            past: the earlier positions of every layer; this one is added in place.
+            past: the earlier positions of every layer; this position is added in place.
             output_layer: this model's `output_layer`, for all ids or some.
 
         Returns:
@@ -339,10 +341,11 @@ def _with_bias(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tens
 
 
 def gin_bindings(model: Transformer) -> str:
-    """Returns gin bindings such as "LayerConfig.d_ff = 4096", one a line, of what is no default.
+    """Returns gin bindings of settings that differ from their defaults, one a line.
 
-    The vocabulary sizes are left out, since they follow from the subwords. A run that starts from
-    an imported model (`train.init_from`) includes these lines.
+    A line is such as "LayerConfig.d_ff = 4096". The vocabulary sizes are left out, since they
+    follow from the subwords. A run that starts from an imported model (`train.init_from`) includes
+    these lines.
     """
     config = model.get_config()
     del config["vocab_size"], config["source_vocab_size"]

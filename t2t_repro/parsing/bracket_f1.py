@@ -71,7 +71,7 @@ def bracket_f1(
     Args:
         translations: linearised trees.
         references: likewise.
-        sources: not used.
+        sources: not used; all metrics have the same arguments.
         longest: leaves out sentences with more words, including punctuation; EVALB also prints
             the figure of at most 40 words.
 
@@ -91,8 +91,8 @@ def bracket_f1(
 def strict_bracket_f1(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes F1 of brackets over every sentence, in percent.
 
-    Otherwise it is like `bracket_f1`. A parse that EVALB leaves out counts as one without brackets.
-    This is not EVALB's figure, but it is safe for selecting models.
+    A parse that EVALB leaves out counts as one without brackets. All else is as in `bracket_f1`,
+    also the errors. This is not EVALB's figure, but it is safe for selecting models.
     """
     sentences = count_brackets(translations, references)
     counts = _total(sentences)
@@ -101,7 +101,10 @@ def strict_bracket_f1(translations: Texts, references: References, sources: Text
 
 @configurable(denylist=TEXTS)
 def share_of_trees(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes the share of parses that are trees of as many words as the reference, in percent."""
+    """Computes the share of parses that are trees of as many words as the reference, in percent.
+
+    Arguments and errors are those of `bracket_f1`; `sources` is not used.
+    """
     sentences = count_brackets(translations, references)
     trees = _total(sentences).trees
     signature = f"sentences:{len(sentences)}|trees:{trees}"
@@ -121,7 +124,7 @@ def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
 
 
 def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> Score:
-    """Returns F1 in percent; `expected` brackets are 100 % recall, `sentences` all sentences."""
+    """Returns F1 in percent, with recall out of `expected`, complete matches out of `sentences`."""
     precision = _percent(counts.matched, counts.found)
     recall = _percent(counts.matched, expected)
     f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0
@@ -151,22 +154,22 @@ def _reference_trees(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
 
 def _compare(parse: str, reference: Tree) -> BracketCounts:
     """Counts the brackets of one sentence; a parse is checked for errors in EVALB's order."""
-    expected, words = _brackets(reference), len(reference.tags)
+    expected = _brackets(reference)
     # The counts of a sentence that is an error or skipped.
-    left_out = BracketCounts(missed=expected.total(), words=words)
+    left_out = BracketCounts(missed=expected.total(), words=len(reference.tags))
     try:
         tree = delinearise(parse)
     except ValueError:
         return left_out._replace(errors=1)
-    left_out = left_out._replace(trees=int(len(tree.tags) == words))
+    left_out = left_out._replace(trees=int(len(tree.tags) == left_out.words))
     if not any(_which_words_count(tree)):
         return left_out._replace(skipped=1)
     if _which_words_count(tree) != _which_words_count(reference):
         return left_out._replace(errors=1)
     found = _brackets(tree)
-    matched, is_complete = (found & expected).total(), int(found == expected)
-    counts = BracketCounts(matched, found.total(), expected.total(), is_complete)
-    return counts._replace(valid=1, words=words, trees=1)
+    matched = (found & expected).total()
+    counts = BracketCounts(matched, found.total(), expected.total(), int(found == expected))
+    return counts._replace(valid=1, words=left_out.words, trees=1)
 
 
 def _which_words_count(tree: Tree) -> list[bool]:

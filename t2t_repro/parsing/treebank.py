@@ -54,7 +54,7 @@ class TreebankCorpus:
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file."""
+        """Returns the kind of corpus, and name, size and SHA-256 of every file of each split."""
         splits = {split: [identify(path) for path in self._files(split)] for split in self.splits}
         return {"corpus": "TreebankCorpus", "splits": splits}
 
@@ -68,7 +68,7 @@ class TreebankCorpus:
             self._files(split)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the sentences of a split with their trees, file after file.
+        """Yields sentences with their trees, file after file; `download_dir` is not used.
 
         Raises:
             UserError: an entry has no files, or a file has something else than trees.

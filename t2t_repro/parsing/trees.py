@@ -169,7 +169,8 @@ def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
         has_label = bracket.parts and isinstance(bracket.parts[0], str)
         label, *parts = bracket.parts if has_label else ["", *bracket.parts]
         is_root = label in ("", *_ROOTS)
-        # If a closing bracket is missing, the next tree looks like an inner root.
+        # If a closing bracket is missing, the next tree looks like an inner root. An empty bracket
+        # does not: `NO_TREE` has one.
         is_inner_root = is_root and bracket is not tree and bracket.parts
         is_word = [type(part) for part in parts] == [str] and not is_root
         has_untagged_word = not is_word and str in map(type, parts)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
+# Matches both kinds of line, model_checkpoint_path and all_model_checkpoint_paths.
 _LISTED = re.compile(r'checkpoint_paths?: ".*?step-(\d+)"', re.ASCII)
 _PARTIAL = ".partial"
 
@@ -67,9 +68,9 @@ class CheckpointFolder:
         return str(self.path / f"step-{step}")
 
     def check_whole(self, since: int | None = None) -> None:
-        """Checks that no newer checkpoint was copied in part.
+        """Checks that no checkpoint newer than `since` was copied in part.
 
-        Such a checkpoint is listed, but has no index.
+        Such a checkpoint is listed, but has no index, not even one that `set_aside` has renamed.
 
         Args:
             since: the step after which checkpoints are checked; the newest one's by default.
@@ -92,7 +93,7 @@ class CheckpointFolder:
         All are returned if there are fewer. A checkpoint of step 0 does not count.
 
         Raises:
-            UserError: the folder has no checkpoints, or `count` is below 1.
+            UserError: there are no checkpoints, one was copied in part, or `count` is below 1.
         """
         steps = self.trained_steps()
         oldest = steps[-count] if 0 < count <= len(steps) else -1  # -1: checks all.
@@ -120,7 +121,7 @@ class CheckpointFolder:
             # Sorted, the index comes last: with it the checkpoint exists.
             files = sorted(partial.glob(f"step-{step}.*"))
             sync(*files)
-            self._remove(step)  # One that was written before.
+            self._remove(step)  # An older one of the same step.
             for file in files:
                 os.replace(file, self.path / file.name)
             partial.rmdir()
@@ -133,7 +134,7 @@ class CheckpointFolder:
             raise UserError(f"{problem}: {fix}.") from error
 
     def tidy(self) -> None:
-        """Removes leftovers of an interrupted write."""
+        """Removes leftovers of an interrupted write, and all but the last `keep` checkpoints."""
         shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
         if steps := self.steps():
             self._list_and_sweep(steps[-1])
@@ -155,10 +156,9 @@ class CheckpointFolder:
         steps = self.steps()
         kept = [step for step in steps if step <= newest][-self._keep :]
         # TensorFlow's CheckpointState; the names are relative, so that the folder can be moved.
-        lines = [f'model_checkpoint_path: "step-{kept[-1]}"']
-        lines += [f'all_model_checkpoint_paths: "step-{step}"' for step in kept]
-        text = "\n".join(lines) + "\n"
-        write_whole(self.path / "checkpoint", text.encode("ascii"))
+        lines = [f'model_checkpoint_path: "step-{kept[-1]}"\n']
+        lines += [f'all_model_checkpoint_paths: "step-{step}"\n' for step in kept]
+        write_whole(self.path / "checkpoint", "".join(lines).encode("ascii"))
         for step in {*steps} - {*kept}:
             self._remove(step)
 
@@ -189,12 +189,13 @@ def set_aside(path: str) -> None:
 
 
 def _unreadable_index(path: str) -> Path:
+    """Returns the path of the renamed index of a checkpoint that was set aside."""
     return Path(f"{path}.index.unreadable")
 
 
 def newer_than_average(model_dir: Path, checkpoint: str) -> str | None:
     """Returns the run's newest checkpoint if `checkpoint` averages older ones, else None."""
     averaged = CheckpointFolder(model_dir / "averaged")
-    last = CheckpointFolder(model_dir / "checkpoints")
-    is_older = max(last.steps(), default=0) > max(averaged.steps(), default=0)
-    return last.newest if is_older and checkpoint == averaged.newest else None
+    trained = CheckpointFolder(model_dir / "checkpoints")
+    is_outdated = max(trained.steps(), default=0) > max(averaged.steps(), default=0)
+    return trained.newest if is_outdated and checkpoint == averaged.newest else None

@@ -87,7 +87,7 @@ class ModelDirectory:
     def write_metadata(
         self, model: "Transformer", subwords: SubwordPair, config: str, operative_config: str
     ) -> None:
-        """Writes all of a model but its weights; both configurations are texts that gin reads.
+        """Writes a model's files but its weights; both configurations are the texts of gin files.
 
         Raises:
             UserError: the directory has another model or other subwords.
@@ -156,7 +156,11 @@ class ModelDirectory:
         raise UserError(f"{problem} --checkpoint=averaged, best, latest or checkpoints/step-<n>.")
 
     def last_checkpoints(self, count: int) -> dict[int, str]:
-        """Returns the paths of the run's last checkpoints by step; see `CheckpointFolder.last`."""
+        """Returns the paths of the run's last checkpoints by step; see `CheckpointFolder.last`.
+
+        Raises:
+            UserError: the directory holds no model, or `CheckpointFolder.last` raises it.
+        """
         self._check_holds_model()
         return CheckpointFolder(self.checkpoints).last(count)
 
@@ -220,9 +224,9 @@ class ModelDirectory:
         if not existing.items() <= subwords.contents().items():
             data_dir = subwords.target.model_path.parent
             problem = f"{self.path} has other subwords than the data, {data_dir}"
-            fix = "give the data that it was trained on, or another --model_dir; to train this "
-            fix += f"model on these data, give another --model_dir with {self.init_from_binding()}"
-            raise UserError(f"{problem}: {fix}.")
+            fix = "give the data that it was trained on, or another --model_dir"
+            other = "to train this model on these data, give another --model_dir"
+            raise UserError(f"{problem}: {fix}; {other} with {self.init_from_binding()}.")
 
     def init_from_binding(self) -> str:
         """Returns the binding by which another run starts from these weights."""

@@ -23,14 +23,14 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Transform
 
 
 def read_model_json(path: Path) -> dict[str, Any]:
-    """Reads the arguments of a Transformer, its "dtype" among them.
+    """Reads the arguments of a Transformer, including its "dtype".
 
     Arguments that an older file lacks have their defaults. Bindings of gin have no influence.
 
     Raises:
         UserError: the file does not describe a Transformer.
     """
-    from t2t_repro.model.stack import check_names
+    from t2t_repro.model.stack import check_names  # Imports TensorFlow.
 
     try:
         sizes = read_json(path)
@@ -71,8 +71,8 @@ def check_fits_checkpoint(path: Path, sizes: Mapping[str, Any], checkpoint: str)
 def parameter_count(sizes: Mapping[str, Any]) -> int:
     """Counts the parameters of a Transformer's matrices, without the few of biases and norms."""
     # Every matrix has an axis of d_model: count the rest of its shape, and multiply at the end.
-    config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
-    table_rows = rows
+    config = LayerConfig.of(sizes["config"])
+    table_rows = rows = sizes["vocab_size"]
     if sizes["tied_embeddings"] in settings.OWN_SOURCE_EMBEDDING:
         table_rows += sizes["source_vocab_size"] or rows
     if sizes["tied_embeddings"] in settings.OWN_SOFTMAX:
@@ -83,7 +83,7 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
     encoder_layers, decoder_layers = depths_of(sizes)
     layers = encoder_layers + decoder_layers
     vectors = table_rows + layers * (attention + 2 * config.d_ff)
-    # Cross-attention is counted above; this is the decoder's self-attention, or its SSRU.
+    # Cross-attention is counted above; this is self-attention, or the two matrices of an SSRU.
     vectors += decoder_layers * (2 * config.d_model if config.is_recurrent else attention)
     return config.d_model * vectors
 
@@ -118,9 +118,7 @@ def differing_sizes(
     """
 
     def comparable(sizes: Mapping[str, Any]) -> dict[str, Any]:
-        layers = dict(sizes["config"])  # A copy, to leave names out.
-        for name in LayerConfig.TRAINING_ALONE:
-            layers.pop(name, None)
+        layers = {k: v for k, v in sizes["config"].items() if k not in LayerConfig.TRAINING_ALONE}
         return {name: sizes[name] for name in sizes if name not in ignored} | {"config": layers}
 
     return differing_values(comparable(saved), comparable(sizes_of(model)))

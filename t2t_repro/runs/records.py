@@ -81,10 +81,7 @@ def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
 
 
 def mean_target_length(path: Path) -> float | None:
-    """Returns the mean length of a target sentence in epoch.json.
-
-    It is in subwords, EOS included. None without the file.
-    """
+    """Returns the mean target length in epoch.json, in subwords with EOS; None without the file."""
     if not path.is_file():
         return None
     epoch = read_json(path)

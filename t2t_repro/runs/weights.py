@@ -15,7 +15,7 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.vocabulary import PAD_ID
 
-# The key of a variable in a checkpoint, by its path; the paths of a MovingAverage's values.
+# Keys in a checkpoint: of the variable at a path, and of the n-th value of a MovingAverage.
 _VALUE = "{}/.ATTRIBUTES/VARIABLE_VALUE"
 _AVERAGE = _VALUE.format("average/values/{}")
 # Names of the weights of a Transformer without layers of the user's own.
@@ -24,6 +24,7 @@ _OURS = re.compile(
     r"(final_norm/|layer_\d+/around_\w+/norm/)(gamma|beta)|(encoder|decoder)/layer_\d+/"
     r"(\w+_attention/(query|key|value|output|forget)|feed_forward/(inner|outer))/(kernel|bias)"
 )
+# Its groups are the fields of `LayerWeight` but `variable`.
 _OF_STACK = re.compile(
     r"(encoder|decoder)/(?:final_norm|layer_(\d+)/(?:around_)?(\w+)/(\w+))/(\w+)"
 )
@@ -82,9 +83,9 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         if reader.has_tensor(_AVERAGE.format(0)):
             for number, weight in enumerate(model.trainable_variables):
                 weight.assign(reader.get_tensor(_AVERAGE.format(number)))
-    # Any error: TensorFlow follows a graph of objects in the checkpoint, and checks little of it.
+    # TensorFlow checks little of a checkpoint's graph of objects: a wrong one raises any error.
     except Exception as error:
-        problem = f"{checkpoint} does not fit the model beside it ({reason_of(error)})"
+        problem = f"{checkpoint} does not fit the model, or is damaged ({reason_of(error)})"
         fix = "give another --checkpoint, or use the source code that it was trained with"
         raise UserError(f"{problem}: {fix}.") from error
 
@@ -121,7 +122,7 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
 
 
 def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:
-    """Yields number and path of all objects below one of a checkpoint, at any depth."""
+    """Yields the number and path of each object below `parent`, at any depth."""
     for name, number in view.children(parent).items():
         yield number, f"{path}{name}"
         yield from _paths(view, number, f"{path}{name}/")

@@ -9,8 +9,8 @@ from babel.core import get_global
 CODE = r"[a-z]{2,3}(?:_\w+|-[A-Z]\w*|-[a-z]{4}|-[0-9]{3})*"
 """A code such as en, pt-BR, zh-Hans or es-419. After a hyphen, a region is in capitals."""
 
+# LibreTranslate's own codes; and Norwegian, which means Bokmål unless the code is Nynorsk's.
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "nor": "nb"}
-"""LibreTranslate's own codes; and Norwegian, which means Bokmål unless the code is Nynorsk's."""
 
 _REGION = re.compile("-([A-Z]{2}|[0-9]{3})$")
 
@@ -65,7 +65,8 @@ def _normal_code(label: str) -> str:
 
     A script that the region implies is added: zh-Hant-TW for zh-TW.
     """
-    likely, code = get_global("likely_subtags"), standard_code(label).replace("-", "_")
+    likely = get_global("likely_subtags")
+    code = standard_code(label).replace("-", "_")
     language, *others = likely.get(code, code).split("_")
     usual = likely.get(language, "").split("_")
     return "-".join([language, *(part for part in others if part not in usual)])

@@ -24,7 +24,9 @@ from t2t_repro.serving.predict import Columns, read_json
 
 _DIRECTION = re.compile(rf"({CODE})-({CODE}|\*)", re.ASCII)
 _MULTIPART = re.compile(r'multipart/form-data\s*;.*\bboundary="?([^";\s]+)', re.IGNORECASE)
+# The name of a field in the head of its part.
 _NAME = re.compile(r'[;\s]name="?([^";\r\n]+)', re.IGNORECASE)
+# Fields of a URL or a form by name, each a list of values.
 _read_fields = partial(parse_qs, keep_blank_values=True, errors="strict", max_num_fields=1000)
 
 
@@ -48,29 +50,31 @@ class Direction(NamedTuple):
         """The direction as `--direction` has it, e.g. "en-de"."""
         return f"{self.source}-{self.target}"
 
-    def translate(self, source: Sequence[str]) -> Columns:
-        """Returns the column "translations": for each text a list, best first.
+    def translate(self, source: Sequence[str], n_best: int = 1) -> Columns:
+        """Returns the column "translations": for each text a list of `n_best`, best first.
 
-        Texts are translated sentence by sentence. The n-th translation of a text, up to the size of
-        the beam, has the n-th translation of each sentence, or its last one. A word that is longer
-        than the model takes stays as it is.
+        Texts are translated sentence by sentence. The n-th translation of a text has the n-th
+        translation of each sentence, or its last one. A word that is longer than the model takes
+        stays as it is.
         """
         translated: dict[str, list[Translation]] = {}
 
         def translate_rank(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
+            # A sentence is translated once, with the whole beam; other ranks read `translated`.
             new = [text for text in sentences if text not in translated]
             lines = [f"{self.tag} {text}" if self.tag else text for text in new]
-            # The lines of a request have no numbers that a warning could give: first=None.
+            # first=None: warnings must not give line numbers, as a request has no lines.
             translations = self.engine.translate(lines, self.engine.beam_size, first=None)
             translated.update(zip(new, translations, strict=True))
             for text in sentences:
+                # That of the rank, or the last one if there are fewer.
                 *_, translation = translated[text][: rank + 1]
                 yield translation._replace(text=text) if translation.truncated else translation
 
         long = partial(find_long, self.engine, tag=self.tag)
         align = find_aligner(self.engine, self.tag)
         lines = [*map(without_key, source)]
-        functions = [partial(translate_rank, rank) for rank in range(self.engine.beam_size)]
+        functions = [partial(translate_rank, rank) for rank in range(n_best)]
         # For each rank, a translation of each text.
         ranks = [translate_sentences(lines, self.source, f, long, align) for f in functions]
         # A word that is too long is not cut off: it stays.
@@ -123,8 +127,9 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
         # Models with default tags have one for the source language, too.
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
         others = [code for code in usual if code != standard_code(source)]
+        targets = others if target == "*" else [target]
         # If "*" stands for no language, "" is refused below.
-        for code in [target] if target != "*" else others or [""]:
+        for code in targets or [""]:
             tag = tags.get(find_code(code, tags)) if tags else ""
             if not code or tag is None or source_tag is None:
                 known = ", ".join(full.values()) or "it has none"
@@ -151,6 +156,7 @@ def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) 
     ]
     settings: dict[str, Any] = {"apiKeys": needs_key, "keyRequired": needs_key}
     settings |= {"filesTranslation": False, "suggestions": False, "charLimit": limit}
+    # LibreTranslate's default: its page translates 500 ms after the last key press.
     settings |= {"frontendTimeout": 500, "supportedFilesFormat": []}
     # The first two languages are those of the first direction.
     settings["language"] = dict(zip(("source", "target"), languages, strict=False))
@@ -206,6 +212,7 @@ class Query:
 
     Attributes:
         direction: the direction that is asked for.
+        signature: in the queue, the name of the function that translates (see `Server`).
         texts: the texts to translate, as received.
 
     Raises:
@@ -255,16 +262,19 @@ class Query:
             pair = f"{short(document['source'])} and {short(document['target'])}"
             raise UserError(f"source and target are {pair}, expected one of the pairs {names}")
         self.direction = by_source[source]
+        self.signature = self.direction.name + (" nbest" if self._alternatives else "")
 
     def sources(self) -> list[str]:
-        """Returns the parts of the texts that are to be translated, each once."""
+        """Returns the parts of the texts that are to be translated, each once, in their order."""
         return [*dict.fromkeys(text for pieces in self._pieces for _, text in pieces if text)]
 
     def answer(self, translations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Returns the fields of the answer: translations, alternatives, the detected language.
 
-        `translations` are those of each of `sources`, from `Direction.translate`.
+        Each field is a list if `q` was one. `translations` has the list of translations of each of
+        `sources`, from `Direction.translate`.
         """
+        # All lists are equally long. If nothing is to be translated, the text itself is one answer.
         count = max(map(len, translations.values()), default=1)
         write = html_of if self._is_html else lambda text, piece: text
         n_best_lists = []

@@ -31,8 +31,8 @@ _Function = Callable[..., Columns]
 OUTPUTS = ("translation", *Translation._fields[1:])
 """The output columns; the last is the same for all translations of a text."""
 
+# Two lengths are similar if the longer is at most twice the shorter, plus so many characters.
 _SIMILAR_CHARACTERS = 40
-"""Lengths that differ by at most so many characters are similar, however short the texts are."""
 
 
 def read_api_key() -> str | None:
@@ -70,7 +70,8 @@ def read_request(
     if signature not in signatures:
         expected = ", ".join(signatures)
         raise UserError(f"signature_name is {short(signature)}, expected one of {expected}")
-    names, in_rows = signatures[signature], "instances" in document
+    names = signatures[signature]
+    in_rows = "instances" in document
 
     def by_name(given: Any) -> dict[str, Any]:
         # A value without a name is that of the first input.
@@ -78,9 +79,9 @@ def read_request(
 
     columns: Columns = {} if in_rows else by_name(document.get("inputs"))
     if isinstance(instances := document.get("instances"), list):
-        rows = list(map(by_name, instances))
+        named = list(map(by_name, instances))
         # Unknown names of any row become columns too, and are refused below.
-        columns = {name: [row.get(name) for row in rows] for name in {*names}.union(*rows)}
+        columns = {name: [row.get(name) for row in named] for name in {*names}.union(*named)}
     counts = [len(column) for column in columns.values() if isinstance(column, list)]
     is_whole = columns.keys() == {*names} and len(counts) == len(names)
     if not is_whole or len({*counts}) > 1 or (in_rows and "inputs" in document):
@@ -89,9 +90,8 @@ def read_request(
     for name, column in columns.items():
         # Only a check: the columns are lists already.
         texts(f"input {name}", column)
-    if counts[0] > max_rows:
-        problem = f"received {counts[0]} rows"
-        raise UserError(f"{problem}, expected at most {max_rows}: send several requests")
+    if (rows := counts[0]) > max_rows:
+        raise UserError(f"received {rows} rows, expected at most {max_rows}: send several requests")
     return signature, columns, in_rows
 
 
@@ -147,7 +147,7 @@ class Answers:
             self.inputs["prefix"] = ["source", "prefix"]
 
     def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
-        """Returns the `OUTPUTS` of the best translation of each text; it begins with its prefix."""
+        """Returns the `OUTPUTS` of each text's best translation, which begins with its prefix."""
         return _columns([best for best, *_ in self._translations(source, 1, prefix)])
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:

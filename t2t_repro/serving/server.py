@@ -79,12 +79,14 @@ class Server:
         self, engine: Engine, options: Options, directions: Sequence[Direction], workers: int
     ) -> None:
         self._options = options
-        language = options.source_language if options.split_sentences else None
-        answers = Answers(engine, language)
+        answers = Answers(engine, options.source_language if options.split_sentences else None)
         self._inputs = answers.inputs
         self._directions = directions
-        # In the queue, a direction such as "en-de" is one more signature.
+        # In the queue, a direction such as "en-de" is one more signature, and with alternatives
+        # another: "en-de nbest" translates in all ranks of the beam.
         functions = answers.signatures | {d.name: d.translate for d in directions}
+        for d in directions:
+            functions[f"{d.name} nbest"] = partial(d.translate, n_best=d.engine.beam_size)
         self._queue = RequestQueue(functions, workers, options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
@@ -94,7 +96,8 @@ class Server:
 
         If these take longer than `drain_seconds`, the process is ended.
         """
-        options, loop, has_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        has_to_end = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, has_to_end.set)
         # The socket is opened below: TCPSite of aiohttp would make no `_Connection`.
@@ -102,9 +105,9 @@ class Server:
         await runner.setup()
         # Clients of LibreTranslate send texts in URLs: these may be long, and must not be logged.
         http: dict[str, Any] = {"auto_decompress": False, "access_log": None}
-        http |= {"keepalive_timeout": options.client_seconds, "max_line_size": 2**16}
+        http |= {"keepalive_timeout": self._options.client_seconds, "max_line_size": 2**16}
         connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **http)
-        listening = await loop.create_server(connect, options.host, options.rest_port)
+        listening = await loop.create_server(connect, self._options.host, self._options.rest_port)
         # An address of IPv6 has two more items.
         host, port = listening.sockets[0].getsockname()[:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
@@ -112,19 +115,20 @@ class Server:
         logging.info("ending: %d requests to finish", self._open_requests)
         # New requests are refused with 503.
         self._is_draining = True
-        deadline = loop.time() + options.drain_seconds
+        deadline = loop.time() + self._options.drain_seconds
         while self._open_requests and loop.time() < deadline:
             await asyncio.sleep(0.02)
         listening.close()
         await runner.cleanup()
         if self._queue.is_busy:
-            logging.warning("not finished within --drain_seconds=%g", options.drain_seconds)
+            logging.warning("not finished within --drain_seconds=%g", self._options.drain_seconds)
             # TensorFlow cannot be interrupted, and Python would wait for its threads.
             os._exit(0)
 
     def application(self) -> web.Application:
         """Returns the aiohttp application with all routes."""
-        options, max_bytes = self._options, int(self._options.max_request_mb * 2**20)
+        options = self._options
+        max_bytes = int(options.max_request_mb * 2**20)
         application = web.Application(middlewares=[self._guard], client_max_size=max_bytes)
         model_paths = [f"/v1/models/{options.model_name}{end}" for end in ("", "/versions/1")]
         status = {"error_code": "OK", "error_message": ""}
@@ -155,7 +159,7 @@ class Server:
                 response.headers["Vary"] = "Origin"
             return response
         finally:
-            # Not the query, which may hold the text and the key.
+            # Without the query, even after an encoded "?": it may hold the text and the key.
             path = re.sub("(?i)%3f.*", "", printable(request.rel_url.raw_path))[:80]
             took = f"{(time.monotonic() - began) * 1000:.0f} ms{request.get(_SIZE, '')}"
             logging.info("%s %s %s, %s", request.method[:20], path, status, took)
@@ -235,13 +239,14 @@ class Server:
 
     async def _translate(self, request: web.Request, body: bytes) -> web.Response:
         """Answers a request in LibreTranslate's protocol."""
-        options, content_type = self._options, request.headers.get("Content-Type", "")
+        options = self._options
+        content_type = request.headers.get("Content-Type", "")
         document = read_document(body, content_type, request.rel_url.raw_query_string)
         self._check_key(request, document.get("api_key"))
         query = Query(document, self._directions, options.max_batch_size, options.max_characters)
         _note_size(request, query.texts)
         sources = query.sources()
-        outputs = await self._queue.answer(query.direction.name, {"source": sources})
+        outputs = await self._queue.answer(query.signature, {"source": sources})
         translations = dict(zip(sources, outputs["translations"], strict=True))
         return web.json_response(query.answer(translations))
 
@@ -253,6 +258,7 @@ class Server:
             raise web.HTTPForbidden(text="api_key or 'Authorization: Bearer' is wrong or missing")
 
     async def _show_page(self, request: web.Request) -> web.Response:
+        """Answers with the page, which sends at most 16 lines at a time, to show progress."""
         page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
         rows = str(min(16, self._options.max_batch_size))
         text = page.replace("{{model}}", self._options.model_name).replace("{{rows}}", rows)

@@ -28,9 +28,12 @@ _SPACES = (
     r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 )
 
+# The id that WordPiece gives a token of T2T that it cannot make of subwords.
 _UNKNOWN = -1
+# As in `text.t2t`.
 _UNDEFINED = ord("\u3013")
 _SPACE, _BACKSLASH, _UNDERSCORE = map(ord, " \\_")
+# All escapes of T2T, and those that are code points.
 _ESCAPE = r"\\u|\\\\|\\[0-9]+;"
 _SPELLED = r"\\[0-9]+;"
 
@@ -65,7 +68,8 @@ class SentencePieceTextOps(tf.Module):
             texts: [batch] strings of any content; bytes that are not UTF-8 count as U+FFFD.
 
         Returns:
-            ids [batch, (length)] int32, without EOS; and [batch] bool, whether each text is blank.
+            ids [batch, (length)] int32, without EOS; and [batch] bool, whether each is blank, i.e.
+            "" once stripped, or without ids.
         """
         texts = visible(texts)
         ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, SPACE_MARK, " "))
@@ -89,39 +93,44 @@ class SentencePieceTextOps(tf.Module):
                 those outside the vocabulary count as UNK.
 
         Returns:
-            [batch] strings, with UNK as " ⁇ " and without stray bytes.
+            [batch] strings, with UNK as " ⁇ " and without bytes that are not UTF-8.
         """
         texts = self._tokenizer.detokenize(self.tokens(ids))
         return _readable(tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts)
 
     def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
-        """Drops EOS, what follows it, and PAD: [batch, (length)]; unknown ids become UNK."""
+        """Drops EOS, what follows it, and PAD: [batch, (length)]; ids of no piece become UNK."""
         known = tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
         return tf.ragged.boolean_mask(known, is_text(ids))
 
     def word_numbers(self, texts: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """Numbers the words of every text, as `SentencePieceModel.word_numbers` does.
+        """Numbers the words of every text, as white space splits them.
 
         Args:
             texts: [batch] strings.
             ids: [batch, length] int32 of these texts, EOS and PAD last.
 
         Returns:
-            [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
+            [batch, length] int32, the index of each id's word in the text; `NO_WORD` from EOS on.
         """
         words = tf.strings.split(tf.strings.regex_replace(stripped(texts), _SPACES, " "), " ")
-        # How many words the model makes of each word of the text.
+        # How many words the model makes of each word of the text: its normalization may split a
+        # word, or remove it.
         counts = self._count_words(self.encode(words.flat_values)[0])
+        # The number of the model's words up to the end of each word of the text.
         ends = tf.cumsum(words.with_flat_values(counts).to_tensor(), axis=1)
-        as_split = self._number_words(ids)
+        model_words = self._number_words(ids)
         last = tf.cast(words.row_lengths(), tf.int32) - 1
-        numbers = tf.minimum(tf.searchsorted(ends, as_split, side="right"), last[:, None])
-        return tf.where(as_split == NO_WORD, NO_WORD, numbers)
+        # A word of the model is in the first word of the text that ends after it, or in the last
+        # one if there are too many, as with ids of another text.
+        numbers = tf.minimum(tf.searchsorted(ends, model_words, side="right"), last[:, None])
+        return tf.where(model_words == NO_WORD, NO_WORD, numbers)
 
     def _number_words(self, ids: tf.Tensor) -> tf.Tensor:
         """Numbers the words of ids [batch, length] as the model splits them: [batch, length]."""
         begins = tf.gather(self._marked, ids)
         if self._marks_end:
+            # A word begins at the first id and after each mark.
             begins = tf.pad(begins[:, :-1], [[0, 0], [1, 0]], constant_values=True)
         numbers = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
         return tf.where(is_text(ids), numbers, NO_WORD)
@@ -162,7 +171,7 @@ class MarianTextOps(SentencePieceTextOps):
         self._vocab_lookup_table = _lookup_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns the ids of every text (see `SentencePieceTextOps.encode`)."""
+        """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch]."""
         texts = visible(texts)
         if self._languages:
             # The pattern matches every text as a whole, so each replacement leaves one group.
@@ -196,7 +205,7 @@ class MarianTextOps(SentencePieceTextOps):
         return tf.cast(self._vocab_lookup_table.lookup(pieces), tf.int32)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of every sentence (see `SentencePieceTextOps.decode`).
+        """Returns the texts [batch] of ids [batch, length]; those after the first EOS are ignored.
 
         PAD, ids outside the vocabulary, Hugging Face's UNK, and codes of languages are skipped.
         """
@@ -248,7 +257,7 @@ class T2TTextOps(tf.Module):
         )
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns the ids of every text (see `SentencePieceTextOps.encode`)."""
+        """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch]."""
         texts = visible(texts)
         codes = tf.strings.unicode_decode(texts, "UTF-8")
         words, rows = self._escaped_tokens(codes)
@@ -268,20 +277,22 @@ class T2TTextOps(tf.Module):
             the tokens [tokens], strings, and the row of each in the batch [tokens], int64.
         """
         characters, rows = codes.flat_values, _row_ids(codes)
-        count, word = tf.size(characters), is_word(characters)
+        count, in_word = tf.size(characters), is_word(characters)
         # Of each character but the first: whether it continues the text, and the token, before it.
         same_text = rows[1:] == rows[:-1]
-        continues = same_text & (word[1:] == word[:-1])
+        continues = same_text & (in_word[1:] == in_word[:-1])
+        # Cut to the count, since padding adds an entry even if there are no characters.
         begins = tf.pad(~continues, [[1, 0]], constant_values=True)[:count]
         ends = tf.pad(~continues, [[0, 1]], constant_values=True)[:count]
-        after_word = tf.pad(same_text & word[:-1], [[1, 0]])[:count]
-        before_word = tf.pad(same_text & word[1:], [[0, 1]])[:count]
+        after_word = tf.pad(same_text & in_word[:-1], [[1, 0]])[:count]
+        before_word = tf.pad(same_text & in_word[1:], [[0, 1]])[:count]
         is_implied_space = (characters == _SPACE) & after_word & before_word
 
         first = tf.where(begins)[:, 0]
         token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         all_characters, single_subwords = self._alphabets
         words = self._escaped(characters, ends, token, all_characters)
+        # If they are the same, no token lacks subwords.
         if len(all_characters) > len(single_subwords):
             safe = self._escaped(characters, ends, token, single_subwords)
             words = tf.where(self._lacks_subwords(words), safe, words)
@@ -289,9 +300,10 @@ class T2TTextOps(tf.Module):
         return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, first), is_kept)
 
     def _lacks_subwords(self, words: tf.Tensor) -> tf.Tensor:
-        """Returns whether each escaped token [tokens] cannot be made of subwords: [tokens]."""
+        """Returns for escaped tokens [tokens] whether any subword of each is unknown: [tokens]."""
         ids = self._tokenizer.tokenize(words)
         is_unknown = tf.cast(ids.flat_values == _UNKNOWN, tf.int32)
+        # False for a token without ids, of which the maximum is the lowest int32.
         return tf.math.unsorted_segment_max(is_unknown, _row_ids(ids), tf.size(words)) > 0
 
     def _escaped(
@@ -320,9 +332,9 @@ class T2TTextOps(tf.Module):
         return tf.strings.unsorted_segment_join(escaped, token, tf.math.count_nonzero(ends))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the text of every sentence (see `SentencePieceTextOps.decode`).
+        """Returns the texts [batch] of ids [batch, length]; those after the first EOS are ignored.
 
-        Ids outside the vocabulary are skipped; a number that is not a character becomes U+3013.
+        PAD and ids outside the vocabulary are skipped; numbers that are not characters are U+3013.
         """
         tokens = self.tokens(ids)
         pieces = tf.gather(tf.constant(self._pieces), tokens.flat_values)
@@ -331,9 +343,10 @@ class T2TTextOps(tf.Module):
         is_token = words.flat_values != ""
         rows = tf.boolean_mask(_row_ids(words), is_token)
         texts = _unescaped(tf.boolean_mask(words.flat_values, is_token))
-        word = is_word(tf.strings.unicode_decode(texts, "UTF-8")[:, :1].flat_values)
-        # Two adjacent tokens of letters or numbers imply a space.
-        is_apart = tf.pad((rows[1:] == rows[:-1]) & word[1:] & word[:-1], [[1, 0]])
+        are_words = is_word(tf.strings.unicode_decode(texts, "UTF-8")[:, :1].flat_values)
+        # Two adjacent tokens of letters or numbers imply a space. Padding adds an entry even if
+        # there are no tokens, which is cut off.
+        is_apart = tf.pad((rows[1:] == rows[:-1]) & are_words[1:] & are_words[:-1], [[1, 0]])
         texts = tf.where(is_apart[: tf.size(texts)], " " + texts, texts)
         return tf.strings.unsorted_segment_join(texts, rows, words.nrows())
 
@@ -406,7 +419,7 @@ def visible(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _readable(texts: tf.Tensor) -> tf.Tensor:
-    """Removes U+FFFD from texts [batch], and words of nothing else with one space."""
+    """Removes U+FFFD from texts [batch]; a word of nothing else goes with one space beside it."""
     # \3 keeps the space or the end after such words.
     return tf.strings.regex_replace(texts, "^(\ufffd+ )+|( \ufffd+)+( |$)|\ufffd", r"\3")
 
@@ -454,7 +467,7 @@ def _unescaped(words: tf.Tensor) -> tf.Tensor:
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
     r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
     digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
-    # As floats, since there may be any number of digits.
+    # As floats, since there may be any number of digits. The minimum is above all code points.
     numbers = tf.strings.to_number(digits, tf.float64)
     codes = tf.cast(tf.minimum(numbers, sys.maxunicode + 1.0), tf.int32)
     return tf.strings.unicode_encode(codes[:, None], "UTF-8", replacement_char=_UNDEFINED)

@@ -113,7 +113,7 @@ class MarianFile:
 
 
 class _WordSplitter:
-    """Splits texts at blanks and joins words, called as a SentencePieceProcessor is."""
+    """Splits texts at blanks and joins words, called as SentencePiece is; options are ignored."""
 
     def encode(self, texts: Sequence[str], **_: Any) -> list[list[str]]:
         return [[word for word in text.split(" ") if word] for text in texts]

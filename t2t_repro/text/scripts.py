@@ -38,10 +38,9 @@ def unspaced_script(texts: Iterable[str]) -> str | None:
 def bleu_tokenizer(references: Iterable[str]) -> str:
     """Returns the sacreBLEU tokenizer that suits the references: 13a, zh or char.
 
-    `ja-mecab` needs further packages, and `zh` does not split kana: Japanese has char.
+    `ja-mecab` needs further packages, and `zh` does not split kana: Japanese gets char.
     """
-    script = unspaced_script(references)
-    return {None: "13a", HAN: "zh"}.get(script, "char")
+    return {None: "13a", HAN: "zh"}.get(unspaced_script(references), "char")
 
 
 def length_in_letters(text: str) -> int:

@@ -137,6 +137,8 @@ class MarkedSubwords(NamedIds, ABC):
         counts = [max(number_words(word)) + 1 for word in self.encode(line.split())]
         ends = list(accumulate(counts))
         last = len(ends) - 1
+        # A word of the model is in the first word of the line that ends after it, or in the last
+        # one if there are too many, as with ids of another line.
         return [
             NO_WORD if number == NO_WORD else min(bisect_right(ends, number), last)
             for number in number_words(ids)
@@ -279,6 +281,7 @@ class WordIds(dict[str, bytes]):
         return np.frombuffer(b"".join(encoded), np.int32), byte_counts // np.int32().nbytes
 
     def _of_line(self, words: Iterable[str]) -> bytes:
+        """Returns the ids of a line's words, EOS last, int32 in bytes."""
         return b"".join(map(self.__getitem__, words)) + _EOS
 
     def __missing__(self, word: str) -> bytes:
@@ -293,8 +296,7 @@ class WordIds(dict[str, bytes]):
 
 def as_utf8(line: str) -> bytes:
     """Encodes a text; space marks become spaces, lone surrogates "?", invisible characters go."""
-    text = without_invisible(line).replace(SPACE_MARK, " ")
-    return text.encode("utf-8", errors="replace")
+    return without_invisible(line).replace(SPACE_MARK, " ").encode("utf-8", errors="replace")
 
 
 def _space_separated(line: str) -> list[str]:

@@ -52,7 +52,7 @@ class SubwordPair(NamedTuple):
     target: SubwordModel
 
     def each(self, make: Callable[[SubwordModel], Result]) -> tuple[Result, Result]:
-        """Applies a function to the models of source and target; once if they share it."""
+        """Returns the results of `make` for source and target; one call if they share a model."""
         target = make(self.target)
         return target if self.source is self.target else make(self.source), target
 
@@ -62,10 +62,11 @@ class SubwordPair(NamedTuple):
         return self.source.content.languages if isinstance(self.source, MarianSubwords) else ()
 
     def encode_blocks(self, *sides: Sequence[str]) -> Sequence[FlatIds]:
-        """Encodes the lines of both sides.
+        """Encodes the lines of the source, and those of the target.
 
-        In M2M-100 and NLLB, each source's first id, the code of its target's language, is moved to
-        the start of the target.
+        Returns for each side the ids of all lines [ids], EOS at the end of each, and the number of
+        ids of each line [lines]. In M2M-100 and NLLB, each source's first id, the code of its
+        target's language, is moved to the start of the target.
         """
         blocks = [model.encode_block(lines) for model, lines in zip(self, sides, strict=True)]
         if not self.languages:
@@ -114,6 +115,7 @@ def open_subwords(path: Path) -> SubwordModel:
     Raises:
         UserError: the file is missing, or cannot be used.
     """
+    # 16 bytes are enough to tell the kinds apart.
     start = read_start(path, 16)
     if start.startswith(FILE_START):
         return MarianSubwords(path)

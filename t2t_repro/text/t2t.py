@@ -110,11 +110,11 @@ class T2TSubwords(NamedIds):
         ids, start = [], 0
         while start < len(escaped):
             for end in range(min(start + self.longest, len(escaped)), start, -1):
-                if (token := self.ids.get(escaped[start:end])) is not None:
+                if (subword_id := self.ids.get(escaped[start:end])) is not None:
                     break
             else:
                 raise LookupError(escaped[start:])
-            ids.append(token)
+            ids.append(subword_id)
             start = end
         return ids
 
@@ -212,8 +212,7 @@ def text_of(tokens: Sequence[str]) -> str:
 def _escape(token: str, characters: Collection[str]) -> str:
     """Escapes a token and marks its end (the module's step 2)."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
-    escaped = [c if c in characters else f"\\{ord(c)};" for c in token]
-    return "".join(escaped) + "_"
+    return "".join(c if c in characters else f"\\{ord(c)};" for c in token) + "_"
 
 
 def _unescape(token: str) -> str:

@@ -1,4 +1,4 @@
-"""Tags in front of a source: the code of the target language, or a corpus's of a `Mixture`."""
+"""Tags in front of a source: its target's language code, or the tag of a corpus in a `Mixture`."""
 
 import re
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Tags:
             logging.info(f"each line begins with the code of its target language: {codes}")
 
     def warn(self, lines: Sequence[str], first: int | None) -> None:
-        """Logs each fault of tags once, in all calls, and 10 at most.
+        """Logs each different fault of tags once over all calls, and 10 faults at most.
 
         Args:
             lines: the lines to check.

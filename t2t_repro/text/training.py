@@ -29,7 +29,7 @@ from t2t_repro.files import write_whole
 from t2t_repro.text import subword_model as files
 from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
 from t2t_repro.text.subword_model import SubwordModel, open_pair, open_subwords
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, SPACE_MARK, UNK_ID
 
 CONTENT = "sha256"
 """The key that describes a vocabulary by its file's content."""
@@ -84,8 +84,8 @@ class SubwordTraining:
     def describe(self) -> dict[str, Any]:
         """Returns the settings; equal ones learn equal vocabularies of a text."""
         # Without the defaults of these two, which older prepared data do not describe.
-        is_default = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
-        return {name: value for name, value in asdict(self).items() if not is_default.get(name)}
+        omitted = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
+        return {name: value for name, value in asdict(self).items() if not omitted.get(name)}
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
         """Returns the recipe with further symbols."""
@@ -211,7 +211,7 @@ class ExistingSubwords:
         """Returns the name of every id, added symbols last.
 
         Raises:
-            UserError: a symbol cannot be added.
+            UserError: see `model`, or a symbol cannot be added.
         """
         self.model.with_symbols(self.symbols)  # Raises if one cannot be added.
         pieces = self.model.pieces()
@@ -229,7 +229,7 @@ class ExistingSubwords:
         """Writes the vocabulary with the symbols added, and opens it; nothing is learned.
 
         Args:
-            sentences: not used.
+            sentences: not used; all recipes have the same arguments.
             path: the file to write or replace.
             count: not used.
 
@@ -272,8 +272,8 @@ class SubwordRecipes(NamedTuple):
 def _nfc_rules() -> str:
     """Returns the rules of the normalization `nmt_nfc` for SentencePiece.
 
-    Each is a line: the code points of a text, a tab, and those of its replacement. White space
-    becomes a space, control characters vanish, letters and marks become one character.
+    Each is a line: hexadecimal code points of a text, a tab, and those of its replacement. White
+    space becomes a space, control characters vanish, letters and marks become one character.
     """
     # The byte order mark and the replacement character become spaces, as with nmt_nfkc.
     rules = {"\ufeff": " ", "\ufffd": " "}
@@ -319,7 +319,7 @@ def _check_symbols(symbols: Sequence[str]) -> None:
 def _is_symbol(symbol: str) -> bool:
     """Returns whether a text can be a symbol: text between marks, such as <2de>."""
     has_marks = bool(symbol) and not symbol[0].isalnum() and not symbol[-1].isalnum()
-    is_word = len(symbol.split()) == 1 and "\u2581" not in symbol and symbol.isprintable()
+    is_word = len(symbol.split()) == 1 and SPACE_MARK not in symbol and symbol.isprintable()
     is_reserved = symbol in _RESERVED or symbol.startswith("<0x")  # <0x41> is a byte.
     has_text = any(character.isalnum() for character in symbol)
     return has_marks and is_word and has_text and not is_reserved

@@ -57,10 +57,10 @@ class Checkpoints:
         return self._last.newest
 
     def restore(self) -> RunState:
-        """Restores the newest checkpoint, or returns the state of a new run.
+        """Restores model, optimizer and average from the newest checkpoint; returns its state.
 
-        One that cannot be read is set aside with a warning, and the one before is restored. Nothing
-        is assigned before all of a checkpoint has been read.
+        Without any, returns the state of a new run. One that cannot be read is set aside with a
+        warning, and the one before is restored. Nothing is assigned before all of it has been read.
 
         Raises:
             UserError: the checkpoint is of another model or of other frozen parts, or none of the
@@ -84,10 +84,11 @@ class Checkpoints:
             check_same_weights(self.step.model, path)
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
-            problem = f"{path} does not fit this model ({reason_of(error)})"
-            fix = "give the gin file that it was trained with; or, to start from its weights alone,"
-            fix += f" another --model_dir with {self.directory.init_from_binding()}"
-            raise UserError(f"{problem}: {fix}.") from error
+            raise UserError(
+                f"{path} does not fit this model ({reason_of(error)}): give the gin file that it "
+                "was trained with; or, to start from its weights alone, another --model_dir with "
+                f"{self.directory.init_from_binding()}."
+            ) from error
         if configured_rate is not None:
             self.step.optimizer.learning_rate = configured_rate
         return state
@@ -115,7 +116,7 @@ class Checkpoints:
         while steps:
             path = self._last.prefix(steps[-1])
             reason = find_damage(path)
-            if not reason:
+            if reason is None:
                 break
             unreadable[path] = reason
             steps.pop()

@@ -14,8 +14,11 @@ from t2t_repro.training.run_state import CorpusScores, DevScores
 from t2t_repro.training.settings import DevEvaluationSettings
 from t2t_repro.training.workers import Workers
 
-# Rows in the table of translations, rounded up for a mixture; sentences that a preview translates.
-_SAMPLES, _PREVIEWED = 5, 3
+# Rows in the table of translations, rounded up to the same number for each corpus of a mixture.
+_SAMPLES = 5
+
+# Sentences that a preview translates.
+_PREVIEWED = 3
 
 # Translations; of each `_Part`, the nll in nats and the number of target tokens of its batches.
 Share = tuple[list[str], Sequence[float], Sequence[float]]
@@ -78,17 +81,17 @@ class DevEvaluation:
             preview: whether only the first three sentences are translated.
 
         Returns:
-            of n workers, every n-th translation, and sums over every n-th batch of each part.
+            a `Share`: of n workers, every n-th translation, and sums over every n-th batch.
         """
         index, count = self.workers.index, self.workers.count
         source = self._source[: _PREVIEWED if preview else None][index::count]
-        n_best_lists = self.translator.translate(source, first=None)  # No warnings.
+        n_best_lists = self.translator.translate(source, first=None)  # None: no warnings.
         sums = [self._loss.sums(index, count, part.in_store) for part in self._parts]
         nll, tokens = zip(*sums, strict=True)
         return [best.text for best, *_ in n_best_lists], nll, tokens
 
     def scores(self, shares: list[Any]) -> DevScores:
-        """Returns the scores from all workers' shares, in their order, also after JSON."""
+        """Returns the scores from each worker's `Share`, in their order; JSON makes them lists."""
         translations, nll_of_workers, tokens_of_workers = zip(*shares, strict=True)
         texts = [""] * sum(map(len, translations))
         for worker, worker_texts in enumerate(translations):
@@ -113,6 +116,7 @@ class DevEvaluation:
         )
 
     def _score(self, texts: list[str], lines: slice) -> Score:
+        """Scores the translations with the indices `lines`."""
         return self.settings.metric(texts[lines], self._target[lines], self._source[lines])
 
     def _samples(self, texts: list[str]) -> str:

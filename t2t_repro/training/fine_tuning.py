@@ -102,11 +102,11 @@ class InitialModel:
             # One table cannot be copied from two.
             if len({initial_tables[role] for role in roles}) > 1:
                 problem = f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}"
-                apart = f"trained apart in {self.directory.path}"
-                raise UserError(f"{problem}, {apart}: bind {initial_tied!r} here, too.")
+                problem += f", which were trained apart in {self.directory.path}"
+                raise UserError(f"{problem}: bind {initial_tied!r} here, too.")
 
     def copy_weights_to(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
-        """Copies the weights into a built model: of tables, only rows of subwords that both have.
+        """Copies the weights into a built model: of tables, the rows of subwords that both have.
 
         Args:
             model: has passed `check_fits`.
@@ -118,6 +118,7 @@ class InitialModel:
         Raises:
             UserError: the initial model's checkpoint cannot be loaded.
         """
+        # It is only read, and need not take a GPU's memory.
         with tf.device("CPU:0"):
             initial = self.directory.load_model(self.checkpoint, "float32")
         weights = named_values(initial)
@@ -127,12 +128,10 @@ class InitialModel:
                 weight.assign(weights[name_of(weight)])
         # "embedding/table" is logged as "embedding".
         rows = (f"{name.split('/')[0]} {copied[name]:,} copied, {new[name]:,} new" for name in new)
-        origin = f"{self.directory.path}, {self.checkpoint} (train.init_from)"
-        counts = f"rows of subwords: {', '.join(rows)}"
-        logging.info(f"train: starts from the weights of {origin}; {counts}")
-        return Ancestor(
-            abspath(self.directory.path), self.checkpoint, weights_hash(weights), copied, new
-        )
+        message = "train: starts from the weights of %s, %s (train.init_from); rows of subwords: %s"
+        logging.info(message, self.directory.path, self.checkpoint, ", ".join(rows))
+        path = abspath(self.directory.path)
+        return Ancestor(path, self.checkpoint, weights_hash(weights), copied, new)
 
     def _copy_rows(
         self, initial: Transformer, model: Transformer, subwords: SubwordPair
@@ -140,8 +139,8 @@ class InitialModel:
         """Copies rows of tables, and of the softmax's bias, whose subwords both vocabularies have.
 
         Returns:
-            the number of subwords with copied rows, such as {"embedding/table": 31_000}; and of
-            those with new ones, likewise.
+            for each variable, such as {"embedding/table": 31_000}, the number of subwords whose
+            rows were copied; and in the same form, of those whose rows are new.
         """
         copied: dict[str, int] = {}
         new: dict[str, int] = {}
@@ -201,8 +200,8 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
     for part in frozen:
         if not any(name.startswith(f"{part}/") for name in names):
             parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
-            problem = f"TrainStep.frozen names {part!r}, expected parts of the model"
-            raise UserError(f"{problem}: {parts}; or parts of these, such as 'encoder/layer_0'.")
+            expected = f"parts of the model: {parts}; or parts of these, such as 'encoder/layer_0'"
+            raise UserError(f"TrainStep.frozen names {part!r}, expected {expected}.")
     prefixes = tuple(f"{part}/" for part in frozen)  # "layer_1/" is not in "layer_10/".
     weights = zip(names, model.trainable_variables, strict=True)
     return [weight for name, weight in weights if not name.startswith(prefixes)]

@@ -74,6 +74,7 @@ class MicroBatchGradients:
             the sums, and one gradient per updated variable.
         """
         weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
+        # Only `function` runs eagerly where TensorFlow is told to; a trace does not.
         compute = self.function if tf.config.functions_run_eagerly() else self._traced
 
         def gradients_of(index: tf.Tensor | int) -> tuple[LossSums, list[tf.Tensor]]:
@@ -101,13 +102,13 @@ class MicroBatchGradients:
         """
         updated = list(compress(weights, self._is_updated))
         trainable = zip(self.model.trainable_variables, weights, strict=True)
-        seed_variables = self.model.non_trainable_variables  # Only dropout layers have any.
-        dropout = zip(seed_variables, tf.unstack(scrambled(seeds)), strict=True)
+        # Only dropout layers have such variables: their seeds.
+        dropout = zip(self.model.non_trainable_variables, tf.unstack(scrambled(seeds)), strict=True)
         with gpu.compiled(self.jit_compile):
             with tf.GradientTape() as tape:
                 tape.watch(updated)
                 with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                    capacity = None if PLAIN else batch.capacity
+                    capacity = None if PLAIN else batch.capacity  # None: without packing.
                     ids = batch.source, batch.target
                     sums = self.model.loss_sums(*ids, self.loss, training=True, capacity=capacity)
             gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
@@ -120,8 +121,6 @@ class MicroBatchGradients:
         for part in (step, tf.cast(number, tf.int64)):
             key = tf.random.experimental.stateless_fold_in(key, part)
         count = len(self.model.non_trainable_variables)
-        seeds = tf.random.stateless_uniform(
-            [count, 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
-        )
+        seeds = tf.random.stateless_uniform([count, 2], key, maxval=2**31 - 1, dtype=tf.int32)
         # TensorFlow keeps int32 on the host, and a GPU would wait for the copy.
         return tf.cast(seeds, tf.int64)

@@ -27,7 +27,8 @@ _SCALARS = ("loss", "nll", "learning_rate", "gradient_norm")
 # Speed is measured over at least so many updates: the host reads results with varying delay.
 _LEAST_UPDATES = 10
 
-# Without a log by then, progress is logged after so many seconds: the first update alone is slower.
+# Training time until the first progress line, if scalars are not logged earlier. The first update
+# alone would show too low a speed: it is slower.
 _FIRST_SECONDS = 20.0
 
 
@@ -98,9 +99,10 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             self.callbacks.on_train_end()
 
     def write_text(self, name: str, markdown: str, step: int) -> None:
-        """Writes a text to TensorBoard."""
+        """Writes a Markdown text to TensorBoard."""
         with self._writing():
             tf.summary.text(name, markdown, step=step)
+            # To be read at once: the writer may otherwise keep it for minutes.
             self._writer.flush()
 
     def flush(self) -> None:
@@ -124,31 +126,45 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._marks.append((trained_seconds, self._tokens))
         self._bar.update(1)
         self._last_scalars = {name: getattr(result, name) for name in _SCALARS}
+        self._notify_callbacks(step)
+        if self.schedule.logs(step):
+            speed = self._log_progress(step, result)
+            values = self._last_scalars | {
+                "perplexity": _perplexity(float(result.nll)),
+                "real_tokens_per_second": speed,
+                "padding_share": 1.0 - tokens / capacity,
+            }
+            self._write_scalars("train", values, step)
+        elif not self._progress and trained_seconds >= _FIRST_SECONDS:
+            # Once: where updates are slow, the first log of scalars may be hours away.
+            self._log_progress(step, result)
+
+    def _notify_callbacks(self, step: int) -> None:
+        """Calls the callbacks after update `step`; warns once if one of them asks to stop."""
         if self.callbacks.callbacks:
+            # Keras counts batches from 0.
             self.callbacks.on_train_batch_end(step - 1, self._last_scalars)
         if self.callbacks.model.stop_training:
             problem = "a callback has set stop_training, which does not end a run"
             fix = "bind TrainingSchedule.patience or TrainingSchedule.steps"
             logging.log_first_n(logging.WARNING, f"{problem}: {fix}", 1)
-        if self.schedule.logs(step):
-            values = self._last_scalars | {
-                "perplexity": _perplexity(float(result.nll)),
-                "real_tokens_per_second": self._log_progress(step, result),
-                "padding_share": 1.0 - tokens / capacity,
-            }
-            self._write_scalars("train", values, step)
-        elif not self._progress and trained_seconds >= _FIRST_SECONDS:
-            self._log_progress(step, result)
+
+    def _recent_speed(self) -> tuple[float, float]:
+        """Returns tokens per second and seconds per update, over the updates in `_marks`.
+
+        These are the last `log_every`, ten at least, or all since the start if they are fewer.
+        """
+        # At least two marks: the first one is of the start, and each update has added one.
+        (first_seconds, first_tokens), (last_seconds, last_tokens) = self._marks[0], self._marks[-1]
+        seconds = last_seconds - first_seconds
+        return (last_tokens - first_tokens) / seconds, seconds / (len(self._marks) - 1)
 
     def _log_progress(self, step: int, result: StepResult) -> float:
-        """Logs an update, also in the progress bar, and returns the speed in tokens per second."""
-        (first_seconds, first_tokens), (seconds, tokens) = self._marks[0], self._marks[-1]
-        speed = (tokens - first_tokens) / (seconds - first_seconds)
-        seconds_per_update = (seconds - first_seconds) / (len(self._marks) - 1)
-        updates_left = self.schedule.steps - step
+        """Logs an update, also in the progress bar; returns the recent tokens per second."""
+        speed, seconds_per_update = self._recent_speed()
         # The mean includes the pauses for dev evaluations: there will be more of them.
         mean_seconds = (time.monotonic() - self._began) / (step - self.state.step)
-        time_left = timedelta(seconds=round(mean_seconds * updates_left))
+        time_left = timedelta(seconds=round(mean_seconds * (self.schedule.steps - step)))
         self._progress = f"{seconds_per_update:.2g} s/update, {time_left} left"
         self._bar.set_postfix_str(self._progress)
         losses = f"loss {float(result.loss):.4f}, nll {float(result.nll):.4f}"
@@ -180,7 +196,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self.callbacks.on_test_begin()
         self.callbacks.on_test_end(values)
         logs = self._last_scalars | {f"val_{name}": value for name, value in values.items()}
-        self.callbacks.on_epoch_end(step - 1, logs)
+        self.callbacks.on_epoch_end(step - 1, logs)  # Counted from 0, as in Keras.
         self._write_scalars("dev", values | {"perplexity": perplexity}, step)
         self.write_text("dev/translations", scores.samples, step)
         if step in self.schedule.preview_at:
@@ -212,7 +228,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
 
 def _perplexity(nll: float) -> float:
-    # After divergence, a larger nll would overflow.
+    # After divergence, a larger nll may overflow.
     return math.exp(min(nll, 50.0))
 
 

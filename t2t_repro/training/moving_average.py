@@ -19,7 +19,7 @@ class MovingAverage(tf.Module):
 
     Args:
         weights: the model's weights, created in the scope of the current strategy.
-        decay: d, see `MovingAverageSettings`; without it, nothing is averaged.
+        decay: the bound of d, such as 0.9999; without it, nothing is averaged.
 
     Attributes:
         values: the averages, one per weight; empty without a decay.

@@ -94,19 +94,21 @@ class RunState:
 
     def after_evaluation(self, scores: DevScores, criterion: Criterion) -> "RunState":
         """Returns the state after a dev evaluation: best scores, and evaluations since the best."""
-        # Scores of different metrics are not compared.
+        # Scores of different metrics are not compared; the nll is the same whatever the metric.
         best = self.best_score if self.metric in ("", scores.metric) else None
         sign = 1 if scores.higher_is_better else -1
         rank = (sign * scores.score, -scores.nll)  # Higher is better; nll decides ties.
         best_rank = (-math.inf if best is None else sign * best, -self.nll_of_best_score)
-        is_best = {"score": rank > best_rank, "nll": scores.nll < self.best_nll}
+        is_best_score = rank > best_rank
+        is_best = is_best_score if criterion == "score" else scores.nll < self.best_nll
+        # Evaluations that were judged by another criterion do not count.
         stale = self.stale if criterion == self.criterion else 0
         return replace(
             self,
-            best_score=scores.score if is_best["score"] else best,
-            best_nll=scores.nll if is_best["nll"] else self.best_nll,
-            nll_of_best_score=scores.nll if is_best["score"] else self.nll_of_best_score,
-            stale=0 if is_best[criterion] else stale + 1,
+            best_score=scores.score if is_best_score else best,
+            best_nll=min(self.best_nll, scores.nll),
+            nll_of_best_score=scores.nll if is_best_score else self.nll_of_best_score,
+            stale=0 if is_best else stale + 1,
             awaits_evaluation=False,
             evaluated_at=self.step,
             metric=scores.metric,

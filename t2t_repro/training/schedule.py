@@ -48,7 +48,7 @@ class TrainingSchedule:
 
     def is_out_of_patience(self, state: RunState) -> bool:
         """Returns whether the last `patience` dev evaluations brought no improvement."""
-        is_same_criterion = state.criterion == self.criterion  # Else `stale` counts another's.
+        is_same_criterion = state.criterion == self.criterion  # `stale` is by state.criterion.
         return self.patience is not None and is_same_criterion and state.stale >= self.patience
 
     def is_over(self, state: RunState) -> bool:

@@ -85,12 +85,9 @@ def adam(
     """
     from t2t_repro.training.optimizer import Adam  # Imports Keras.
 
-    if isinstance(learning_rate, int):
-        # Keras refuses an int.
-        learning_rate = float(learning_rate)
-    return Adam(
-        learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, global_clipnorm=clip_norm
-    )
+    # Keras refuses an int.
+    rate = float(learning_rate) if isinstance(learning_rate, int) else learning_rate
+    return Adam(rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, global_clipnorm=clip_norm)
 
 
 @configurable("TrainStep")

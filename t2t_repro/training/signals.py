@@ -74,12 +74,13 @@ def ended_by_signals() -> AbstractContextManager[None]:
 def _end(number: int) -> None:
     if number == signal.SIGINT:
         raise KeyboardInterrupt
+    # The status that shells report for a process that the signal has killed.
     raise SystemExit(128 + number)
 
 
 @contextmanager
 def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
-    """Handles the first signal within the block; the second ends the process."""
+    """Logs the block's first signal and passes it to `handle`; the second ends the process."""
 
     def receive(number: int, _: object) -> None:
         # The second signal, of either kind, ends the process.
@@ -107,7 +108,7 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
 
 
 def _watch(arrivals: socket.socket) -> None:
-    """Reports the first signal; ends the process at the second, also during a long C call."""
+    """Logs the first signal; ends the process at the second, also during a long C call."""
     # One byte is the number of a signal; no byte is the end of the stream.
     if first := arrivals.recv(1):
         name = signal.Signals(first[0]).name

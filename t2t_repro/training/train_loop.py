@@ -114,7 +114,7 @@ class TrainLoop:
             return None
 
     def _evaluate(self, state: RunState, preview: bool = False) -> RunState:
-        """Scores the dev set, and returns the state after it, which is unused after a preview."""
+        """Scores the dev set, saves the best checkpoint; returns the state, unused if a preview."""
         self._read_last_update()
         began = time.monotonic()
         share = None  # It stays None if a signal interrupts the evaluation.
@@ -157,8 +157,8 @@ class TrainLoop:
             problem = f"the loss is {loss:g} and the gradient's norm {norm:g} at {place}"
             fix = "lower the learning rate or bind adam.clip_norm, then start again"
             newest = self.checkpoints.newest or "none was written yet"
-            fix += f"; the last checkpoint is intact ({newest})"
-            raise UserError(f"{problem}, expected finite numbers: {fix}.")
+            intact = f"the last checkpoint is intact ({newest})"
+            raise UserError(f"{problem}, expected finite numbers: {fix}; {intact}.")
         if result.stop_votes:
             # All workers make one more update: it may be under way already.
             self._stop_at = min(self._stop_at, step + 1)

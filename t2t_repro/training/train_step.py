@@ -85,6 +85,7 @@ class TrainStep:
     def __post_init__(self) -> None:
         self.strategy = tf.distribute.get_strategy()
         replicas = self.strategy.num_replicas_in_sync
+        # Rounded up.
         self.micro_batches_per_replica = per_replica = -(-self.settings.micro_batches // replicas)
         self.micro_batches = per_replica * replicas
         local = own_replicas(self.strategy)
@@ -151,10 +152,10 @@ class TrainStep:
     def _gradients(
         self, step: tf.Tensor, batch: Batch, vote: tf.Tensor
     ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
-        """Computes one replica's micro-batches; returns sums over all replicas.
+        """Computes one replica's micro-batches.
 
-        They are of losses, of votes and of gradients of the mean loss. Every replica receives all
-        micro-batches of its worker, a hundred kilobytes of ids, and cuts out its own.
+        It is given all micro-batches of its worker, a hundred kilobytes of ids, and cuts out its
+        own. Returns losses, votes and gradients of the mean loss, summed over all replicas.
         """
         replica = tf.distribute.get_replica_context()
         count = self.micro_batches_per_replica
@@ -191,6 +192,7 @@ class TrainStep:
             UserError: a micro-batch does not fit in memory.
         """
         for number, shape in enumerate(shapes, start=1):
+            # Rows, and the longest source and target sentence.
             size = f"{shape.rows} x {shape.lengths[0]}, {shape.lengths[1]}"
             logging.info("train: trying shape %d of %d: %s", number, len(shapes), size)
             source, target = (np.zeros((1, shape.rows, n), np.int32) for n in shape.lengths)

@@ -95,9 +95,8 @@ def make_step(experiment: Experiment, initial: InitialModel | None, workers: Wor
     keras.utils.set_random_seed(settings.seed)
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
-    if jit_compile is None:
-        # On a CPU XLA is slower than oneDNN.
-        jit_compile = has_gpu()
+    # On a CPU XLA is slower than oneDNN.
+    jit_compile = has_gpu() if jit_compile is None else jit_compile
     with strategy.scope():
         model = Transformer(**vars(experiment.model), dtype=settings.precision)
         if initial:
@@ -147,9 +146,9 @@ class TrainingRun:
         )
 
     def train(self, data_dir: Path, configuration: Callable[[], Configuration]) -> RunState:
-        """Trains to the end, from the newest checkpoint if there is one.
+        """Prepares the data, and trains from the newest checkpoint if there is one.
 
-        Result and errors are those of the function `train`.
+        Returns and raises what the function `train` does.
         """
         step, workers, schedule = self.step, self.workers, self.settings.schedule
         data, batches = self._prepare(data_dir)
@@ -239,7 +238,7 @@ class TrainingRun:
         return state, differences
 
     def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
-        """Copies the initial model's weights, and returns a state in which their scores are due."""
+        """Copies the initial weights, writes ancestry.json; returns a state with scores due."""
         ancestor = initial.copy_weights_to(self.step.model, data.subwords)
         self.step.average.restart()
         self.workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)

@@ -82,7 +82,7 @@ class Workers:
             self._connect()
             yield
         except _LOSSES as error:
-            problem = f"another worker is lost ({reason_of(error)[:200]})"
+            problem = f"another worker is lost ({reason_of(error)[:200]})"  # gRPC says much more.
             fix = "start all workers again, and the run goes on from its last checkpoint"
             print(f"error: {problem}: see its log; {fix}.", file=sys.stderr)
             raise SystemExit(EXIT_START_AGAIN) from None
@@ -101,7 +101,8 @@ class Workers:
         longest = self._all_gather(np.array([len(text)], np.int32)).max()
         # All rows need the same length: JSON may end with spaces. Collectives take no bytes, but
         # int32, so the length is rounded up to a multiple of 4 bytes.
-        words = np.frombuffer(text.ljust(-(-longest // 4) * 4), np.int32)
+        padded_length = -(-longest // 4) * 4
+        words = np.frombuffer(text.ljust(padded_length), np.int32)
         return [json.loads(row.tobytes()) for row in self._all_gather(words[np.newaxis])]
 
     @contextmanager
@@ -109,12 +110,13 @@ class Workers:
         """Runs the block on the chief, then on the others.
 
         Raises:
-            UserError: the chief's block raised it; the others raise it too, and run no block.
+            UserError: the chief's block raised it; the others raise it too, and run no block. If
+                another error ends the chief, `connected` ends the others.
         """
         if not self.is_chief:
             # The others wait here until the chief gathers its error, or None.
             chief_error = self.gather(None)[0]
-            if chief_error:
+            if chief_error is not None:
                 raise UserError(chief_error)
         try:
             yield

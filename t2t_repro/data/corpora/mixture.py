@@ -100,7 +100,8 @@ class Mixture:
         epoch_sentences: Count | None = None,
     ) -> None:
         # Sorted, as gin writes dictionaries into config.gin.
-        names, tags = sorted(corpora), tags or {}
+        names = sorted(corpora)
+        tags = tags or {}
         for name in names:
             _check_unmixed(f"Mixture.corpora: {name!r}", corpora[name])
         if unknown := sorted(set(tags) - set(names)):
@@ -140,6 +141,9 @@ class Mixture:
 
     def counts(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Returns the number of sentences of each corpus in an epoch.
+
+        They sum to `epoch_sentences`, by default to the sum of `sizes`, in proportion to the given
+        weights, or else to size^(1/temperature).
 
         Args:
             sizes: sentences of each corpus, by name.
@@ -262,7 +266,7 @@ class EpochMixture:
         return repeats
 
     def _round_until(self, index: int, size: int, position: int) -> NDArray[np.int64]:
-        """Returns corpus `index`'s sentences before a position of its stream, in the same round."""
+        """Returns the sentences of corpus `index`, from 0, before `position` in the same round."""
         number, offset = divmod(position, size)
         if not offset:
             return np.empty(0, np.int64)
@@ -278,4 +282,5 @@ def _check_unmixed(parameter: str, corpus: Corpus) -> None:
 
 
 def _listed(names: Iterable[str]) -> str:
+    """Returns the names for an error: sorted and quoted, or "none"."""
     return ", ".join(map(repr, sorted(names))) or "none"

@@ -82,7 +82,7 @@ class TextFilesCorpus:
         return {"corpus": "TextFilesCorpus", "splits": splits}
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that files exist, are not blank, and have matching line counts.
+        """Checks files, columns and line counts; warns if source and target look exchanged.
 
         Raises:
             UserError: a file is missing, blank or in another format, or line counts differ.
@@ -145,17 +145,15 @@ def _count_lines(path: Path, columns: int) -> int:
         problem = f"{path} is {other_format}, expected text"
         form = "a sentence a line, in a file for each side, or to lines of source, tab and target"
         raise UserError(f"{problem}: convert it to {form}.")
-    # One byte a line.
+    # One byte a line, so at most 255.
     counts = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
     unfit = [number for number, count in enumerate(counts, start=1) if count != columns]
     # Real text has a stray tab here and there: one in the 29,000 German lines of Multi30k.
     tolerated = len(counts) / 1000 if columns == 1 else 0
     if len(unfit) > tolerated:
-        first = unfit[0]
-        problem = f"{path}, line {first}: {counts[first - 1]} tab-separated columns"
-        fix = "'a.tsv' is a file of two columns, source and target; ('a.en', 'a.de') are two "
-        fix += "aligned files without tabs; a list has several of them"
-        raise UserError(f"{problem}, expected {columns}: {fix}.")
+        problem = f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} tab-separated columns"
+        forms = "'a.tsv' has two columns, source and target; ('a.en', 'a.de') have no tabs"
+        raise UserError(f"{problem}, expected {columns}: {forms}; a list has several of them.")
     return len(counts)
 
 
@@ -164,12 +162,13 @@ def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None
     """Warns if the source of an entry looks like the target of the first entry."""
     source, target = _count_four_grams(first)
     other_source, _ = _count_four_grams(other)
+    # Twice as many is no chance: even languages that are not related share names and numbers.
     if (other_source & target).total() > 2 * (other_source & source).total():
         other_files, files = (" and ".join(map(str, paths)) for paths in (other, first))
         logging.warning(f"{other_files}: source and target look exchanged, compared with {files}")
 
 
 def _count_four_grams(paths: tuple[Path, ...]) -> list[Counter[str]]:
-    """Counts the groups of four characters in the first 500 sentences of each side."""
+    """Counts the groups of four characters in the first 500 sources, and targets, of an entry."""
     sides = map(" ".join, zip(*islice(_read(paths), 500), strict=True))
     return [Counter(side[i : i + 4] for i in range(len(side) - 3)) for side in sides]

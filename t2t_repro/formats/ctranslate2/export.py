@@ -82,7 +82,7 @@ def _specification(translator: Translator) -> Spec:
     model, layer = translator.model, translator.model.config
     supported = {
         "LayerConfig.activation": (layer.activation, sorted(layout.ACTIVATIONS)),
-        # Any value of ours passes: CTranslate2 has settings for these.
+        # CTranslate2 has settings for these, so any value passes: 0 stands for it.
         **{f"Transformer.{key}": (0, [0]) for key in ("start_id", "first_position", "source_eos")},
     }
     check_exportable(model, "CTranslate2", supported)

@@ -100,11 +100,11 @@ class _ModelBin(imported.WeightsFile):
         super().__init__(path, read_model_bin)
         scalars = {name: array.item() for name, array in self.arrays.items() if not array.ndim}
         self.scalars = SettingsFile(path, lambda _: scalars)
-        # 0 without the table, of which `table` tells.
+        # 0 if the file lacks the table: then `table` raises the error.
         self.d_model = np.shape(self.arrays.get(layout.SOURCE, [[]]))[-1]
 
     def table(self, name: str) -> Array:
-        """Returns a matrix with any number of rows, which must be there: [rows, d_model]."""
+        """Returns a matrix [rows, d_model] of any number of rows; a UserError if it is missing."""
         return self.value(name, (len(self.arrays.get(name, ())), self.d_model))
 
 
@@ -224,11 +224,12 @@ def _scale(file: _ModelBin, stack: str) -> float:
 
 def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) -> dict[str, Any]:
     """Returns the arguments of the `Transformer`, except for its positions and `start_id`."""
+    # By field, the value where the file has no such scalar.
     common: dict[str, Any] = {"num_heads": 8, "head_dim": None, "activation": 0, "pre_norm": 1}
     for field, default in common.items():
         names = [name for name in file.scalars.values if name.endswith(f"/{field}")]
         common[field] = file.scalars.values[names[0]] if names else default
-        # The first layer's value replaces the default; all others must have it.
+        # The first scalar's value replaces the default; all others must have it.
         for name in names:
             file.scalars.require(name, common[field])
     source = tables.get("source_embedding/table")

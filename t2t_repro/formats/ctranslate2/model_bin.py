@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.formats.byte_reader import ByteReader
 
+# Dtypes, in the order of CTranslate2's numbers for types.
 _TYPES = "<f4", "i1", "<i2", "<i4", "<f2", tf.bfloat16.as_numpy_dtype
 _HEADER = 6, "TransformerSpec", 7
 

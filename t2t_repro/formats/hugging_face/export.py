@@ -56,6 +56,7 @@ _ACTIVATIONS = {"silu": "swish", **{name: name for name in names.ACTIVATIONS.val
 _POSITIONS = ("interleaved", "halves", "concatenated")
 _SPECIAL_IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": PAD_ID}
 _REPEATED_PAD = "<pad_column>"
+# The mean length of target sentences where that of the training data is not known.
 _MEAN_LENGTH = 25.0
 
 
@@ -112,7 +113,7 @@ class HuggingFaceModel:
             save_file(self.weights(), partial / names.SAFETENSORS, {"format": "pt"})
 
     def weights(self) -> dict[str, Array]:
-        """Returns all weights by the names of PyTorch's model."""
+        """Returns all weights by the names of PyTorch's model, in its layout."""
         # The axis d_model has another order there.
         order = their_order(self._model)
         tables = {name: np.take(table, order, 1) for name, table in self._tables().items()}
@@ -183,9 +184,8 @@ class HuggingFaceModel:
 
     def _differences(self, translator: Translator) -> Iterator[str]:
         """Yields the differences of transformers' decoding, a line each."""
-        settings = translator.settings
+        search = translator.settings.search
         alpha = self.generation.get("length_penalty")
-        search = settings.search
         if not isinstance(search, BeamSearch):
             yield f"{type(search).__name__} is left out: transformers will translate greedily"
         elif alpha is not None and alpha != round(search.length_penalty, 3):
@@ -193,7 +193,7 @@ class HuggingFaceModel:
             yield f"transformers divide log P by length^{alpha}, which {growth}"
         if isinstance(search, MarianSearch) and search.word_penalty:
             yield f"transformers have no word penalty; here it is {search.word_penalty}"
-        imported = settings.imported
+        imported = translator.settings.imported
         keeps_pad = self._loses_pad and imported.forbid_pad and not imported.renormalize
         if keeps_pad or (imported.forbidden_ids and "renormalize_logits" in self.generation):
             yield "forbidden ids keep their probability here; transformers share it among others"
@@ -274,7 +274,7 @@ def equal_exponent(search: BeamSearch, length: float) -> float:
 
 
 def _check_supported(model: Transformer) -> None:
-    """Checks that Marian's form can hold a model."""
+    """Checks that Marian's form can hold a model; raises a UserError if not."""
     layer = model.config
     depth = layer.d_model // layer.num_heads
     supported = {

@@ -136,17 +136,16 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
     licence = licence_of(directory) or "not stated"
     logging.info(f"the model's licence: {licence}")
     longest = min(config.positions, text.max_length or config.positions)
-    decoding = imported.decoding_bindings(
-        f"{config.family.origin}, with the settings that it came with; licence: {licence}",
-        {
-            **config.search,
-            "Translator.max_source_length": longest,
-            "ImportedBehaviour.forbid_pad": forbids_pad,
-            "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
-            # argsort inverts the permutation: it has our id of each of theirs.
-            "ImportedBehaviour.forbidden_ids": tuple(np.argsort(rows["target"])[others].tolist()),
-        },
-    )
+    origin = f"{config.family.origin}, with the settings that it came with; licence: {licence}"
+    settings: dict[str, object] = {
+        **config.search,
+        "Translator.max_source_length": longest,
+        "ImportedBehaviour.forbid_pad": forbids_pad,
+        "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
+        # argsort inverts the permutation: it has our id of each of theirs.
+        "ImportedBehaviour.forbidden_ids": tuple(np.argsort(rows["target"])[others].tolist()),
+    }
+    decoding = imported.decoding_bindings(origin, settings)
     return ImportedModel(model, text, decoding, file.path.name)
 
 
@@ -214,7 +213,7 @@ def _single(ids: Any) -> Any:
 
 
 def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
-    """Returns the ids that no translation has: 5 alone of bad_words_ids = [[5], [2, 3]].
+    """Returns the ids that no translation may have: of bad_words_ids = [[5], [2, 3]], only 5.
 
     Phrases, EOS and ids that are not below `rows` are added to `generation.ignored`.
     """
@@ -298,10 +297,12 @@ def _read_h5(path: Path) -> dict[str, NDArray]:
 
     def add(name: str, dataset: Any) -> None:
         if isinstance(dataset, h5py.Dataset):
+            # HDF5 may compress: a small file could fill the memory.
             imported.check_expanded(path, dataset.nbytes)
+            value = dataset[()]
             # TensorFlow's names end in ":0"; its kernels are [inputs, outputs], unlike PyTorch's.
             *parts, last = name.split(":")[0].split("/")
-            tensors[_pytorch_name(parts, last)] = dataset[()].T if last == "kernel" else dataset[()]
+            tensors[_pytorch_name(parts, last)] = value.T if last == "kernel" else value
 
     with h5py.File(path, "r") as file:
         file.visititems(add)

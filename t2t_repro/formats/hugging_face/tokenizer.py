@@ -201,12 +201,10 @@ def tokenizer_files(source: MarianFile, target: MarianFile, longest: int) -> dic
         },
     }
     vocabularies = {"vocab.json": source} | ({"target_vocab.json": target} if separate else {})
-    content: dict[str, Any] = {
-        name: {piece: number for number, piece in enumerate(side.pieces)}
-        for name, side in vocabularies.items()
-    }
-    files = {
-        name: (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-        for name, value in (content | {_CONFIG: config}).items()
-    }
+    contents: dict[str, Any] = {}
+    for name, side in vocabularies.items():
+        contents[name] = {piece: number for number, piece in enumerate(side.pieces)}
+    files: dict[str, bytes] = {}
+    for name, content in (contents | {_CONFIG: config}).items():
+        files[name] = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
     return files | {"source.spm": source.model, "target.spm": target.model}

@@ -92,5 +92,4 @@ def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -
             # The inputs have the names of the function's arguments.
             for name in inspect.signature(function.python_function).parameters:
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(inputs[name]))
-            log = PredictionLog(predict_log=PredictLog(request=request))
-            file.write(log.SerializeToString())
+            file.write(PredictionLog(predict_log=PredictLog(request=request)).SerializeToString())

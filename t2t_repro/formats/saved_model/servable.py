@@ -245,7 +245,7 @@ class Servable(tf.Module):
             target: [batch] strings, their translations.
 
         Returns:
-            alignment: [batch] strings, the links as `Translator.align` gives them.
+            alignment: [batch] strings, links such as "0-0 1-2": source word, target word, from 0.
             truncated: [batch] bool, whether only the beginning of either was aligned.
         """
         sources = self._encoded(source)
@@ -268,6 +268,7 @@ class Servable(tf.Module):
         return _sentences(*self._source_text.encode(texts), self._translator.max_source_length)
 
     def _longest_target(self) -> tf.Tensor:
+        """Returns the most ids of any translation, EOS included: a scalar int32."""
         return self._translator.max_target_lengths(self._translator.max_source_length)
 
     def _best(self, sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
@@ -374,7 +375,8 @@ def map_groups(
     ordered = tf.gather(lengths, order)
 
     def advance(first: tf.Tensor, results: Any) -> tuple:
-        # The next n sentences are padded to the n-th, the longest of them.
+        # The next n sentences are padded to the n-th, the longest of them. Lengths rise: where
+        # n fit, fewer do, too.
         widths = ordered[first:]
         fits = (tf.range(tf.size(widths)) + 1) * widths <= tokens_per_group
         size = tf.maximum(tf.math.count_nonzero(fits, dtype=tf.int32), 1)

@@ -64,7 +64,7 @@ class FusedAdam(keras.optimizers.Adam):
     def update_step(
         self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor | Scalars
     ) -> None:
-        """Updates one weight, of any shape, and its m and v.
+        """Updates one weight, of any shape, and its m and v, all in place.
 
         Keras calls this method.
 

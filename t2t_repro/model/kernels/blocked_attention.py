@@ -16,7 +16,7 @@ Attend = Callable[[tf.Tensor, tuple[tf.Tensor, tf.Tensor], tf.Tensor], tf.Tensor
 
 
 def keys_of_query(window: tuple[int, int], length: float) -> float:
-    """Returns how many keys each query is scored against, including those that are then masked."""
+    """Returns the number of keys that each query is scored against, masked ones included."""
     size = _block_size(window)
     return length if length <= size else size + sum(window)
 
@@ -94,15 +94,20 @@ class _Blocks:
         return tf.reshape(ranges, [-1, self._before + self._size + self._after, width])
 
     def mask(self, may_be_seen: tf.Tensor | None) -> tf.Tensor:
-        """Returns which keys of its range a query sees; itself even if it may not be seen.
+        """Allows each query to see itself, and the keys in its window that may be seen.
 
-        Boolean: [rows, 1, length], or None for all → [rows·blocks, block, range].
+        Args:
+            may_be_seen: boolean [rows, 1, length], the keys of each row; None for all.
+
+        Returns:
+            boolean [rows·blocks, block, range], for the keys that `keys` returns.
         """
         if may_be_seen is None:
             may_be_seen = tf.ones([1, 1, self._length], tf.bool)
-        # Split as keys of width 1: those beyond the ends are False.
+        # `keys` lays them out like the keys, of width 1: those beyond the ends are False.
         of_keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
         of_keys = tf.transpose(self.keys(of_keys), (0, 2, 1))
+        # Positions of keys and queries, counted from the block's first query.
         positions = tf.range(-self._before, self._size + self._after)
         distance = positions - tf.range(self._size)[:, None]
         before, after = self._window
@@ -110,11 +115,11 @@ class _Blocks:
         return is_near & (of_keys | (distance == 0))
 
     def join(self, blocks: tf.Tensor) -> tf.Tensor:
-        """Joins blocks: [rows·blocks, block, width] → [rows, length, width]."""
+        """Joins blocks, without padding: [rows·blocks, block, width] → [rows, length, width]."""
         return tf.reshape(blocks, [self._rows, -1, blocks.shape[-1]])[:, : self._length]
 
     def _padded(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
-        """Fills the last block with zeros, and adds blocks of zeros on both sides."""
+        """Fills the last block of x [rows, length, width], and adds blocks around, with zeros."""
         around = blocks_around * self._size
         missing = self._count * self._size - self._length
         return tf.pad(x, [[0, 0], [around, missing + around], [0, 0]])

@@ -23,8 +23,9 @@ def summed_cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes -Σ_t w_t Σ_v q_v log softmax(x_t E^T)_v without keeping the logits.
 
-    The arguments are those of `model.loss.summed_cross_entropy`. The result is one sum, so its
-    gradient p - q is computed in the same pass.
+    The arguments are those of `model.loss.summed_cross_entropy`: x [tokens, d_model], the table E
+    [vocab, d_model] float32, labels y [tokens] int32, weights w [tokens] float32, and ε. The result
+    is one sum, so its gradient p - q is computed in the same pass.
 
     The smoothed labels q are low = ε / (V - 1) everywhere, and 1 - ε = low + high at the label y.
     So without a tensor of q, the cross entropy of a token is
@@ -43,12 +44,13 @@ def summed_cross_entropy(
     @tf.custom_gradient
     def compute(x: tf.Tensor, table: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
         log_normalizers, p_table, p_x = _softmax_passes(x, table, weights)
-        x32, w = tf.cast(x, tf.float32), weights[:, None]
+        x32 = tf.cast(x, tf.float32)
+        w = weights[:, None]
         label_rows, table_sum = tf.gather(table, labels), tf.reduce_sum(table, axis=0)
         label_logits = tf.reduce_sum(x32 * label_rows, axis=1)
-        other_logits = tf.linalg.matvec(x32, table_sum)
+        logit_sums = tf.linalg.matvec(x32, table_sum)
         nll = tf.reduce_sum(weights * (log_normalizers - label_logits))
-        cross_entropies = log_normalizers - low * other_logits - high * label_logits
+        cross_entropies = log_normalizers - low * logit_sums - high * label_logits
         cross_entropy = tf.reduce_sum(weights * cross_entropies)
         d_x = w * (tf.cast(p_table, tf.float32) - low * table_sum - high * label_rows)
         weighted_x = w * x32
@@ -79,7 +81,8 @@ def _softmax_passes(
     """
     tokens, d_model = tf.shape(x)[0], x.shape[1]
     most_tokens, multiple = tokens_at_once(table.shape[0])
-    # Blocks of equal size: a padded last one would cost as much as a full one.
+    # Blocks of equal size: a padded last one would cost as much as a full one. Without tokens there
+    # is one block of size 0.
     blocks = tf.maximum(-(-tokens // most_tokens), 1)
     block_size = -(-tokens // (blocks * multiple)) * multiple
     table = tf.cast(table, x.dtype)

@@ -19,8 +19,14 @@ def best_extensions(
 
     Replaces log_softmax and tf.math.top_k, which take several times as long on a CPU. Ids are
     divided into groups of neighbours: the k best are in the k groups with the best maxima, and
-    finding maxima is far cheaper than sorting. The arguments are the formula's; beam and vocab are
-    statically known, and k is at most beam·vocab.
+    finding maxima is far cheaper than sorting.
+
+    Args:
+        log_probs: [batch, beam] float32, of the hypotheses.
+        logits: [batch, beam, vocab] float32; beam and vocab are statically known.
+        k: the number of extensions, at most beam·vocab.
+        forbidden: ids that extend no hypothesis; the others keep their probability.
+        normalized: True if the logits are log-probabilities.
 
     Returns:
         log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
@@ -111,9 +117,9 @@ def writable_zeros(shape: list[int | tf.Tensor], dtype: tf.DType) -> tf.Tensor:
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Overwrites `places` [new] of rows [rows, depth] in place.
+    """Overwrites the rows numbered `places` [new] by `new` [new, depth], in place.
 
-    The given tensor must not be used again. Replaces tf.tensor_scatter_nd_update, which copies the
-    whole cache at every step of decoding.
+    The given `rows` [rows, depth] must not be used again. Replaces tf.tensor_scatter_nd_update,
+    which copies the whole cache at every step of decoding.
     """
     return tf.raw_ops.InplaceUpdate(x=rows, i=places, v=new)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from t2t_repro.model.kernels import gpu
 from t2t_repro.model.kernels.gpu import halves, joined, philox, shifted
 
+# The number of values that a draw can have.
 LEVELS = 2**16
 
 # The Philox key with which TensorFlow scrambles seeds.
@@ -32,7 +33,7 @@ def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _draw_all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws by TensorFlow's operation: a pair of levels of each uint32."""
+    """Draws by TensorFlow's operation: each uint32 gives a pair of levels."""
     count = tf.reduce_prod(shape)
     pairs = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[(count + 1) // 2],
@@ -45,7 +46,7 @@ def _draw_all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _draw_element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws the same bits: each count of Philox gives 128 bits, the levels of eight elements."""
+    """Draws the same levels: each count of Philox gives 128 bits, the levels of eight elements."""
     number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     count = shifted(number, 3)
     key, upper_half = (halves(part) for part in tf.unstack(seed))
@@ -57,8 +58,12 @@ def _draw_element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
-    """Scrambles seeds [draws, 2] as TensorFlow does before each draw: int64, of the same shape."""
+    """Scrambles seeds [draws, 2] by the formula of TensorFlow's `StatelessRandomGetKeyCounter`.
+
+    The result is int64, of the same shape: Philox's key, and the upper half of its counter.
+    """
     parts = tf.unstack(_unsigned(seeds), axis=1)
+    # Four words of 32 bits: each of the two parts, its lower half first.
     counter = [word for part in parts for word in halves(part)]
     words = philox(counter, _SCRAMBLING_KEY)
     return tf.bitcast(tf.stack(joined(words), axis=1), tf.int64)

@@ -1,4 +1,4 @@
-"""Programs for GPUs only, all compiled ahead for an H100 and counted.
+"""Programs for GPUs only; their kernels were counted after compiling them for an H100.
 
 On a CPU a fast kernel makes few passes over memory. On a GPU XLA fuses passes; there it pays to
 start few kernels, each of which takes some microseconds, and to write little to memory:
@@ -31,7 +31,7 @@ Words = Sequence[tf.Tensor]
 
 
 def has_gpu() -> bool:
-    """Returns whether operations traced now will run on a GPU."""
+    """Returns whether TensorFlow sees a GPU: operations traced now will run on it."""
     return bool(tf.config.list_physical_devices("GPU"))
 
 
@@ -85,7 +85,7 @@ def layer_norm_gradient(
     gamma: tf.Tensor,
     normalize: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes ∂x, ∂γ and ∂β of `gradients.layer_norm` for XLA to fuse.
+    """Computes ∂x, ∂γ and ∂β of `gradients.layer_norm`, float32, for XLA to fuse.
 
     XLA would write x̂ ∂y in float32, which ∂γ and ∂x both read. Behind the barriers it writes x̂ in
     the dtype of x for ∂γ only; the kernel of ∂x computes x̂ again.
@@ -154,7 +154,7 @@ def halves(bits: tf.Tensor) -> Words:
 
 
 def joined(words: Words) -> Words:
-    """Joins each two words to 64 bits, the lower half first: the inverse of `halves`."""
+    """Joins pairs of words, the lower half first, to uint64: the inverse of `halves`."""
     wide = [tf.cast(word, tf.uint64) for word in words]
     return [
         low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))

@@ -53,10 +53,11 @@ def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
 def softmax(scores: tf.Tensor) -> tuple[tf.Tensor, Any]:
     """Computes e^z / Σ e^z over a query's scores z, in float32, with a gradient that keeps less.
 
-    Replaces the automatic gradient of `model.attention.softmax`, which has the shapes. In mixed
-    precision that keeps [length, length] weights in float32 beside those in bfloat16: three times
-    as much memory, which is large for long sentences. With w the result and g the gradient by it,
-    the gradient by the scores is w (g - Σ w g).
+    Replaces the automatic gradient of `model.attention.softmax`. Scores and result are [batch,
+    heads, query_length, key_length], of one dtype. In mixed precision the automatic gradient keeps
+    float32 weights beside those in bfloat16: three times as much memory, which is large for long
+    sentences. With w the result and g the gradient by it, the gradient by the scores is
+    w (g - Σ w g).
     """
     weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
 
@@ -72,15 +73,13 @@ def softmax(scores: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Computes γ x̂ + β with x̂ = (x - μ) / sqrt(σ² + ε), in float32 for any dtype of x.
+    """Computes γ x̂ + β with x̂ = (x - μ) / sqrt(σ² + ε), in float32; the result has x's dtype.
 
-    Replaces the automatic differentiation of `model.layer_norm.layer_norm`, which has the shapes.
-    The closed form makes half as many passes over memory, on which a CPU's time depends.
-    With g = γ ∂y, and means over the last axis, its gradient is
+    x is [..., d_model]; γ and β are [d_model], float32. Replaces the automatic differentiation of
+    `model.layer_norm.layer_norm`. The closed form makes half as many passes over memory, on which a
+    CPU's time depends. With g = γ ∂y, and means over the last axis, its gradient is
 
         ∂x = (g - mean(g) - x̂ mean(g x̂)) / sqrt(σ² + ε),  ∂γ = Σ ∂y x̂,  ∂β = Σ ∂y.
-
-    On a GPU the x̂ of ∂γ is rounded to the dtype of x.
     """
 
     @tf.custom_gradient
@@ -90,6 +89,8 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             if gpu.has_gpu():
+                # Computes x̂ again, rather than keep it until now, and rounds that of ∂γ to x's
+                # dtype, rather than write it in float32: both save memory.
                 d_x, *d_weights = gpu.layer_norm_gradient(x, upstream, gamma, normalize)
             else:
                 d_x, *d_weights = _layer_norm_gradient(x_hat, scale, upstream, gamma)
@@ -101,7 +102,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 
 def _normalize(x: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes x̂ and 1 / sqrt(σ² + ε) in float32."""
+    """Computes x̂ [..., d_model] and 1 / sqrt(σ² + ε) [..., 1], in float32."""
     x = tf.cast(x, tf.float32)
     centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
@@ -112,7 +113,7 @@ def _normalize(x: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
 def _layer_norm_gradient(
     x_hat: tf.Tensor, scale: tf.Tensor, upstream: tf.Tensor, gamma: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes ∂x, ∂γ and ∂β in few passes over memory."""
+    """Computes ∂x, ∂γ and ∂β, float32, in few passes over memory."""
     upstream = tf.cast(upstream, tf.float32)
     gamma_terms = upstream * x_hat
     # The means of g and g x̂ as products: nothing as large as x is written for them.

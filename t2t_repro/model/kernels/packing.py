@@ -83,9 +83,7 @@ def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
 
 
 class PackedLayout(NamedTuple):
-    """The slots of positions, and the positions of slots.
-
-    The positions are those of [batch, length].
+    """The slots of the positions of [batch, length], and the positions of the slots.
 
     Attributes:
         batch: scalar.

@@ -8,9 +8,10 @@ import tensorflow as tf
 def doubled_recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
     """Computes c_t = f_t ⊙ c_{t-1} + u_t for all rows at once.
 
-    Replaces `ssru.recurrence`, with the same arguments, by parallel doubling. After i steps a row
-    holds the sum over the 2^i rows that end with it, and the product of their factors; the next
-    step adds the row 2^i above. There is no division: a product of gates is soon too small for one.
+    Replaces `ssru.recurrence` by parallel doubling. f, 0 where a sentence begins, u and the result
+    are [rows, width] float32; `length` is that of the longest sentence. After i steps a row holds
+    the sum over the 2^i rows that end with it, and the product of their factors; the next step adds
+    the row 2^i above. There is no division: a product of gates is soon too small for one.
 
     The gradient is g_t = ∂c_t + f_{t+1} g_{t+1}, the same recurrence from the last row to the
     first. Differentiated step by step, it takes ten times as long.
@@ -39,7 +40,8 @@ def _doubled(f: tf.Tensor, u: tf.Tensor, length: tf.Tensor, direction: int) -> t
     def shifted(x: tf.Tensor, i: tf.Tensor) -> tf.Tensor:
         return tf.roll(x, direction * tf.bitwise.left_shift(1, i), axis=0)
 
-    # All ceil(log2(length)) steps but the last. The loop counts by ones: XLA then knows how many.
+    # All ceil(log2(length)) steps but the last, at most 30: 2^30 is the largest power in int32. The
+    # loop counts by ones: XLA then knows how many.
     steps = tf.reduce_sum(tf.cast(tf.bitwise.left_shift(2, tf.range(30)) < length, tf.int32))
     i, f, u = tf.while_loop(
         lambda i, f, u: i < steps,
