@@ -117,7 +117,7 @@ class TranslationMemoryCorpus:
 
 
 def _one_line(text: str) -> str:
-    """Returns a text without line breaks, and without white space around it."""
+    """Returns a text without line feeds, and without white space around it."""
     # Few texts have line breaks, and split takes longer than strip.
     return " ".join(text.split()) if "\n" in text else text.strip()
 

@@ -30,7 +30,7 @@ def main() -> None:
     initial_model = ModelDirectory(expanduser(path)) if path else None
     # Fine-tuning uses the subwords of the initial model if the gin file binds none.
     data = prepare(fit_to_data(settings, initial_model).preparation, data_dir)
-    # One size if source and target share their subwords, else one for each.
+    # One size if both are equal, as where source and target share their subwords.
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
     logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)
 

@@ -53,7 +53,7 @@ def storage_error(error: OSError) -> str | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns an error's first line without TensorFlow's additions; without text, its type."""
+    """Returns an error's first line without TensorFlow's additions, or its type's name."""
     lines = _WHERE.sub("", str(error)).strip().splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
 

@@ -64,9 +64,8 @@ def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
         translators.append(translator)
         # The first call compiles the search. Models with tags warn of a text without one.
         text = next(iter(translator.tags.languages.values()), "") + " a"
-        beam_size = translator.settings.search.beam_size
-        # The REST interface also asks the first model for the best translation alone.
-        for n_best in (beam_size, 1) if len(translators) == 1 else (beam_size,):
+        # Most requests ask for the best translation alone.
+        for n_best in (1, translator.beam_size):
             translator.translate([text], n_best, first=None)
         if translator.aligns:
             translator.align([text], ["a"])

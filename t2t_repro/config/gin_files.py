@@ -237,7 +237,7 @@ def trained_bindings(
 
 
 def _without_macro(value: Any, bindings: dict[str, Any]) -> Any:
-    """Returns the value that a macro stands for; any other value, or an unbound macro, itself."""
+    """Returns the value that a macro stands for, or a macro if that is unbound or circular."""
     # A macro's value may be another macro; as macros may be circular, the steps are limited.
     for _ in bindings:
         if isinstance(value, gin_text.Reference) and value.is_macro:

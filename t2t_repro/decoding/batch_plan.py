@@ -26,7 +26,7 @@ from t2t_repro.vocabulary import PAD_ID
 
 Result = TypeVar("Result")
 
-# The most memory for decoding, 16 GB. The base model takes a third of it for a sentence with 1024
+# The most memory for decoding, 16 GiB. The base model takes a third of it for a sentence with 1024
 # hypotheses.
 _MOST_BYTES = 2**34
 

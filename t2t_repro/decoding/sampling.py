@@ -239,7 +239,7 @@ def hashed(state: tf.Tensor, counter: tf.Tensor | int) -> tf.Tensor:
 
 
 def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
-    """Draws exponentially distributed numbers with mean 1, the times of `draw`.
+    """Draws exponentially distributed numbers with mean 1, the times of races (see `draw`).
 
     Args:
         states: int64 of any shape, hashes.

@@ -35,7 +35,7 @@ class ByteReader:
         """Reads the next name, of `length` bytes, and returns it without the NUL at its end.
 
         Raises:
-            ValueError: the last byte is not NUL, an earlier one is, or the name is not UTF-8.
+            ValueError: it ends too early, has its only NUL not at the end, or is not UTF-8.
         """
         name = self.read_array("u1", length).tobytes()
         if name.find(b"\0") != len(name) - 1:

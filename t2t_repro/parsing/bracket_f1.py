@@ -91,8 +91,9 @@ def bracket_f1(
 def strict_bracket_f1(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes F1 of brackets over every sentence, in percent.
 
-    A parse that EVALB leaves out counts as one without brackets. All else is as in `bracket_f1`,
-    also the errors. This is not EVALB's figure, but it is safe for selecting models.
+    A parse that EVALB leaves out counts as one without brackets. All else is as in `bracket_f1`
+    without `longest`, also the errors. This is not EVALB's figure, but it is safe for selecting
+    models.
     """
     sentences = count_brackets(translations, references)
     counts = _total(sentences)
@@ -103,7 +104,7 @@ def strict_bracket_f1(translations: Texts, references: References, sources: Text
 def share_of_trees(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes the share of parses that are trees of as many words as the reference, in percent.
 
-    Arguments and errors are those of `bracket_f1`; `sources` is not used.
+    Arguments and errors are those of `bracket_f1`, without `longest`; `sources` is not used.
     """
     sentences = count_brackets(translations, references)
     trees = _total(sentences).trees

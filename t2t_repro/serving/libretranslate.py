@@ -60,11 +60,11 @@ class Direction(NamedTuple):
         translated: dict[str, list[Translation]] = {}
 
         def translate_rank(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
-            # A sentence is translated once, with the whole beam; other ranks read `translated`.
+            # A sentence is translated once, in all ranks; later ranks read `translated`.
             new = [text for text in sentences if text not in translated]
             lines = [f"{self.tag} {text}" if self.tag else text for text in new]
             # first=None: warnings must not give line numbers, as a request has no lines.
-            translations = self.engine.translate(lines, self.engine.beam_size, first=None)
+            translations = self.engine.translate(lines, n_best, first=None)
             translated.update(zip(new, translations, strict=True))
             for text in sentences:
                 # That of the rank, or the last one if there are fewer.

@@ -467,7 +467,7 @@ def _unescaped(words: tf.Tensor) -> tf.Tensor:
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
     r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
     digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
-    # As floats, since there may be any number of digits. The minimum is above all code points.
+    # As floats, since there may be any number of digits. The bound is above all code points.
     numbers = tf.strings.to_number(digits, tf.float64)
     codes = tf.cast(tf.minimum(numbers, sys.maxunicode + 1.0), tf.int32)
     return tf.strings.unicode_encode(codes[:, None], "UTF-8", replacement_char=_UNDEFINED)

@@ -94,7 +94,7 @@ class Checkpoints:
         return state
 
     def tidy(self) -> None:
-        """Removes leftovers of an interrupted write.
+        """Removes leftovers of an interrupted write, and checkpoints that are not to be kept.
 
         Call it after `restore`: if that raises an error, nothing has been deleted.
         """
