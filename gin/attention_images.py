@@ -48,9 +48,7 @@ def attention_images(
         problem = f"attention_images.sentence is {sentence}"
         raise UserError(f"{problem}, expected at most {len(source)}, the sentences of dev.")
     pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
-    return lambda: [
-        (f"attention/{attention.kind}", overview(attention)) for attention in pair.maps()
-    ]
+    return lambda: [(f"attention/{each.kind}", overview(each)) for each in pair.maps()]
 
 
 def overview(attention: "AttentionMap") -> NDArray[np.uint8]:

@@ -166,22 +166,12 @@ class EpochStores:
         """Segments a sample in epoch 0; returns `expected_lengths`."""
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
         sample = blocks[:: math.ceil(len(blocks) / _SAMPLE_BLOCKS)]
+        # The ids of the sample after it is segmented, of source and target.
         totals = np.sum([tokens for _, tokens in self._pool.map(sample)], axis=0).tolist()
         sampled = np.concatenate([block.indices for block in sample])
-
-        def expect(lengths: NDArray[np.int32], after: int) -> NDArray[np.int32]:
-            # The ids of the sample before and after it is segmented. In integers, rounded up, so
-            # that all workers have the same.
-            before = int(lengths[sampled].sum(dtype=np.int64))
-            expected = -(-lengths.astype(np.int64) * after // before)
-            # Half of the sentences as long as this one become longer than the mean: the largest
-            # expected length is the limit of all (see `_make`).
-            expected[lengths.argmax()] = expected.max() * _LONGEST_MARGIN
-            return np.maximum(np.minimum(expected, longest), lengths).astype(np.int32)
-
         sides = self._store.source_lengths, self._store.target_lengths
         source, target = (
-            lengths if segment is None else expect(lengths, after)
+            lengths if segment is None else _expected(lengths, sampled, after, longest)
             for lengths, after, segment in zip(sides, totals, segmenters, strict=True)
         )
         return source, target
@@ -240,6 +230,19 @@ class EpochStores:
             raise UserError(f"{problem} ({error.strerror}): {fix}") from error
 
 
+def _expected(
+    lengths: NDArray[np.int32], sampled: NDArray[np.integer], after: int, longest: int
+) -> NDArray[np.int32]:
+    """Returns the expected lengths of a side, if the sentences `sampled` grew to `after` ids."""
+    # In integers, rounded up, so that all workers have the same.
+    before = int(lengths[sampled].sum(dtype=np.int64))
+    expected = -(-lengths.astype(np.int64) * after // before)
+    # Half of the sentences as long as this one become longer than the mean: the largest expected
+    # length is the limit of all (see `EpochStores._make`).
+    expected[lengths.argmax()] = expected.max() * _LONGEST_MARGIN
+    return np.maximum(np.minimum(expected, longest), lengths).astype(np.int32)
+
+
 class _Block(NamedTuple):
     """Sentence pairs of an epoch.
 
@@ -286,12 +289,12 @@ class _Segment:
         """Returns the bytes of each file of a store, by name, and the numbers of ids per side."""
         plain = self._store.sentences(block.indices)
         limits = block.longest or (None, None)
-        source, target = (
-            sentences
-            if segment is None
-            else _limited(segment(block.epoch, block.numbers, sentences), sentences, limit)
-            for segment, sentences, limit in zip(self.segmenters, plain, limits, strict=True)
-        )
+        sides = []
+        for segment, side, limit in zip(self.segmenters, plain, limits, strict=True):
+            if segment is not None:
+                side = _limited(segment(block.epoch, block.numbers, side), side, limit)
+            sides.append(side)
+        source, target = sides
         parts = token_block(source, target, self._store.vocab_sizes)
         return parts, (len(source[0]), len(target[0]))
 
@@ -461,18 +464,18 @@ class BpeMerges:
         # The ids that are never merged with their neighbours.
         self._whole: set[int] = set()
         for number, piece in enumerate(pieces):
-            text, ids = piece.piece, np.int32(number).tobytes()
-            self._texts.append(text.encode())
+            text, ids = piece.piece.encode(), np.int32(number).tobytes()
             if piece.type == _BYTE:
                 # The piece of the byte 65 is "<0x41>".
-                self._texts[-1] = bytes([int(text[1:-1], 16)])
-                self._byte_ids[self._texts[-1]] = ids
+                text = bytes([int(piece.piece[1:-1], 16)])
+                self._byte_ids[text] = ids
             elif piece.type == _MERGED:
-                self._ids[text] = ids
+                self._ids[piece.piece] = ids
             else:
                 # A symbol such as a tag, or a control token.
-                self._ids[_WHOLE_MARK + text] = ids
+                self._ids[_WHOLE_MARK + piece.piece] = ids
                 self._whole.add(number)
+            self._texts.append(text)
         # A merge makes one piece of two, so n characters take n - 1.
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
         self._splits: dict[bytes, Split] = {}

@@ -60,11 +60,8 @@ class TextVariants:
             extended.append(pair)
             kind, rng = self._draw_kind(number)
             if kind:
-                variant = _capitals(pair[0]), _capitals(pair[1])
-                # If a side would stay as it is, as in a script without capitals, so does the other.
-                if kind == WORDS or variant[0] == pair[0] or variant[1] == pair[1]:
-                    kind, variant = WORDS, _with_word(pair, rng)
-                report.update([kind, "kept"])
+                made, variant = _variant(kind, pair, rng)
+                report.update([made, "kept"])
                 extended.append(variant)
         return extended, report
 
@@ -79,7 +76,7 @@ class TextVariants:
             yield pair
             kind, _ = self._draw_kind(number)
             if kind:
-                # Its kind may be another one (see `extend`), so the text is compared.
+                # Its kind may be another one (see `_variant`), so the text is compared.
                 variant = next(remaining)
                 if variant[1] != pair[1] and variant[1] == _capitals(pair[1]):
                     yield variant
@@ -120,6 +117,15 @@ _SCRIPTS = ("αω", "ая", "את", "اغ", "अह", "ぁゖ", "一龥", "가�
 """First and last characters of scripts. Subword models spell unknown characters in bytes."""
 
 
+def _variant(kind: str, pair: Pair, rng: random.Random) -> tuple[str, Pair]:
+    """Returns the variant of a pair after its kind: WORDS also where capitals change nothing."""
+    source, target = _capitals(pair[0]), _capitals(pair[1])
+    # If a side would stay as it is, as in a script without capitals, so does the other.
+    if kind == WORDS or source == pair[0] or target == pair[1]:
+        return WORDS, _with_word(pair, rng)
+    return CAPITALS, (source, target)
+
+
 def _capitals(text: str) -> str:
     """Returns a text in capitals; symbols such as <2de> stay. German ß becomes SS."""
     return _SYMBOL_OR_TEXT.sub(lambda part: part[1] or part[2].upper(), text)
@@ -128,13 +134,10 @@ def _capitals(text: str) -> str:
 def _with_word(pair: Pair, rng: random.Random) -> Pair:
     """Replaces a number or a name that both sides have once by a random word, or else adds one."""
     source, target = (_WORD.findall(side) for side in pair)
-    candidates = [
-        word
-        for word in source
-        if source.count(word) == target.count(word) == 1
-        # The first word has a capital in any case: "In" may be English and German.
-        if _DIGIT.search(word) or (word[0].isupper() and word not in (source[0], target[0]))
-    ]
+    common = [word for word in source if source.count(word) == target.count(word) == 1]
+    # The first word has a capital in any case: "In" may be English and German.
+    names = {word for word in common if word[0].isupper() and word not in (source[0], target[0])}
+    candidates = [word for word in common if word in names or _DIGIT.search(word)]
     if not candidates:
         return _with_added_word(pair, rng)
     old = rng.choice(candidates)
@@ -168,20 +171,20 @@ def _random_word(pattern: str, rng: random.Random) -> str:
     a character of one script in the whole word. Other characters stay.
     """
     script = rng.choice(_SCRIPTS)
+    return "".join(_random_text(symbol, script, rng) for symbol in pattern)
 
-    def character(first_and_last: str) -> str:
-        return chr(rng.randint(*map(ord, first_and_last)))
 
-    def syllables() -> str:
+def _random_text(symbol: str, script: str, rng: random.Random) -> str:
+    """Returns the text for one symbol of a pattern (see `_random_word`)."""
+    if symbol == "0":
+        return rng.choice(string.digits)
+    if symbol == "A":
+        return rng.choice(string.ascii_uppercase)
+    if symbol in ("☺", "漢"):
+        ends = rng.choice(_EMOJI) if symbol == "☺" else script
+        return chr(rng.randint(ord(ends[0]), ord(ends[1])))
+    if symbol in ("~", _NAME):
         count = rng.randint(2, 4)
-        return "".join(rng.choice("bdfghklmnprstvwz") + rng.choice("aeiou") for _ in range(count))
-
-    fillers = {
-        "0": lambda: rng.choice(string.digits),
-        "A": lambda: rng.choice(string.ascii_uppercase),
-        "~": syllables,
-        _NAME: lambda: (syllables() + rng.choice(("", *"lnrst"))).capitalize(),
-        "☺": lambda: character(rng.choice(_EMOJI)),
-        "漢": lambda: character(script),
-    }
-    return "".join(fillers[symbol]() if symbol in fillers else symbol for symbol in pattern)
+        text = "".join(rng.choice("bdfghklmnprstvwz") + rng.choice("aeiou") for _ in range(count))
+        return text if symbol == "~" else (text + rng.choice(("", *"lnrst"))).capitalize()
+    return symbol

@@ -132,5 +132,6 @@ def _language_indices(codes: tuple[str, ...], languages: tuple[str, ...]) -> lis
     # With "-" at the end: "en-us-" begins with "en-", but "enm-" does not.
     tags = [f"{code}-".lower().replace("_", "-") for code in codes]
     prefixes = (f"{language}-".lower().replace("_", "-") for language in languages)
+    # For each language, the indices of the codes that mean it; the shortest code is chosen.
     matches = ([i for i, tag in enumerate(tags) if tag.startswith(prefix)] for prefix in prefixes)
     return [min(indices, key=lambda i: len(tags[i])) for indices in matches if indices]

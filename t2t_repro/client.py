@@ -68,9 +68,10 @@ def _nbest_lists(texts: Sequence[str]) -> Iterator[list[Translation]]:
 def _read_answer(answer: dict[str, Any]) -> list[Translation]:
     """Returns the translations in a server's answer to a text, the best first."""
     # Models that earlier versions exported do not say which translations are finished.
-    values = [({"finished": True} | answer)[name] for name in OUTPUTS]
+    answer = {"finished": True} | answer
+    values = [answer[name] for name in OUTPUTS]
     # A list has a value for each translation; a single value is that of all.
-    columns = (value if isinstance(value, list) else repeat(value) for value in values)
+    columns = [value if isinstance(value, list) else repeat(value) for value in values]
     # The lists are padded where a text has fewer translations than others.
     count = min(answer.get("count", 1), FLAGS.n_best)
     return [Translation(*row) for row in islice(zip(*columns, strict=False), count)]

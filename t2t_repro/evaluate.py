@@ -52,12 +52,7 @@ def main() -> None:
         if not FLAGS.source:
             data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
             sources, references = data.text(FLAGS.split)
-    paths = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
-    paths += [("translations", path) for path in FLAGS.translations]
-    systems = [System(path, read_input(path, flag)) for flag, path in paths]
-    counts = {f"--source={FLAGS.source}": len(sources)} if FLAGS.source else {}
-    counts |= {system.name: len(system.translations) for system in systems}
-    check_line_counts(counts | {"the reference": len(references)})
+    systems = _read_systems(sources, references)
     # The system of the model follows the baseline.
     model_index = 1 if FLAGS.baseline else 0
     if FLAGS.model_dir:
@@ -70,8 +65,9 @@ def main() -> None:
     if not (metrics := EvaluationSettings().metrics):
         raise UserError("evaluate.metrics is empty, expected one metric at least, such as @bleu.")
     texts = [system.translations for system in systems]
+    # [systems][metrics]
     scores = [[metric(lines, references, sources) for metric in metrics] for lines in texts]
-    _print_scores(systems, scores)
+    _print_scores(_with_estimates(systems, scores))
     # Only the model's system, on a split, has a perplexity.
     if (perplexity := systems[model_index].perplexity) is not None:
         _save_scores(translator, checkpoint, perplexity, scores[model_index])
@@ -96,23 +92,33 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
         for each sentence its reference; or a tuple, if there are several files or columns.
 
     Raises:
-        UserError: a file cannot be read, lines of a file differ in their number of columns, or
-            files in their number of lines.
+        UserError: a file cannot be read, or the numbers of columns or of lines differ.
     """
+    # [columns of all files][lines]
     columns: list[Sequence[str]] = []
     counts = {}
     for path in FLAGS.reference:
         name = f"--reference={path}"
-        lines = read_input(path, "reference")
         # Not the last suffix alone: a.tsv.gz is a table, too.
         is_table = ".tsv" in Path(path).suffixes
-        rows = [line.split("\t") if is_table else [line] for line in lines]
+        rows = [line.split("\t") if is_table else [line] for line in read_input(path, "reference")]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
             raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as line 1.")
-        counts[name] = len(lines)
+        counts[name] = len(rows)
         columns += zip(*rows, strict=True)
     check_line_counts(counts)
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _read_systems(sources: Sequence[str], references: Sequence[object]) -> list[System]:
+    """Reads --baseline, if given, and each --translations; checks all texts' numbers of lines."""
+    paths = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
+    paths += [("translations", path) for path in FLAGS.translations]
+    systems = [System(path, read_input(path, flag)) for flag, path in paths]
+    counts = {f"--source={FLAGS.source}": len(sources)} if FLAGS.source else {}
+    counts |= {system.name: len(system.translations) for system in systems}
+    check_line_counts(counts | {"the reference": len(references)})
+    return systems
 
 
 def _translate(
@@ -141,32 +147,36 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
     return HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
 
 
-def _print_scores(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> None:
-    """Prints the scores [systems][metrics], with intervals and p-values if flags ask for them."""
+def _with_estimates(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> list[System]:
+    """Adds the scores [systems][metrics], with intervals and p-values if flags ask for them."""
     if FLAGS.seed:
         # sacreBLEU reads it there.
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
     test = FLAGS.significance if FLAGS.baseline or FLAGS.confidence else None
-    estimates: list[Sequence[significance.Estimate]] = []
-    # Without a baseline each system is sampled by itself.
-    groups = [scores] if FLAGS.baseline else [[system_scores] for system_scores in scores]
-    for group in groups:
-        # `compare` takes one metric's scores of all systems; zip makes rows of systems again.
-        by_metric = [
-            significance.compare(metric_scores, test, FLAGS.samples, FLAGS.confidence)
-            for metric_scores in zip(*group, strict=True)
-        ]
-        estimates += zip(*by_metric, strict=True)
-    table = [system._replace(estimates=row) for system, row in zip(systems, estimates, strict=True)]
+    # [metrics][systems]
+    by_metric: list[list[significance.Estimate]] = []
+    for metric_scores in zip(*scores, strict=True):
+        # Without a baseline each system is sampled by itself.
+        groups = [[*metric_scores]] if FLAGS.baseline else [[score] for score in metric_scores]
+        estimates: list[significance.Estimate] = []
+        for group in groups:
+            estimates += significance.compare(group, test, FLAGS.samples, FLAGS.confidence)
+        by_metric.append(estimates)
+    by_system = zip(*by_metric, strict=True)
+    return [system._replace(estimates=row) for system, row in zip(systems, by_system, strict=True)]
+
+
+def _print_scores(systems: Sequence[System]) -> None:
+    """Prints the systems' scores in the style of --format."""
     if FLAGS.format == "json":
-        lines = significance.as_json(table, bool(FLAGS.baseline))
+        lines = significance.as_json(systems, bool(FLAGS.baseline))
     else:
         perplexities = [system.perplexity for system in systems if system.perplexity is not None]
         lines = [f"{FLAGS.split} perplexity per subword {value:.3f}" for value in perplexities]
-        if FLAGS.format or len(table) > 1:
-            lines += significance.as_markdown(table, bool(FLAGS.baseline))
+        if FLAGS.format or len(systems) > 1:
+            lines += significance.as_markdown(systems, bool(FLAGS.baseline))
         else:
-            lines += significance.as_lines(table[0])
+            lines += significance.as_lines(systems[0])
     write_output(lines, None)
 
 

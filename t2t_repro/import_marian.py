@@ -35,10 +35,10 @@ _FILES = ["*.json", "*.model", "*.spm", "README.md", "*.safetensors"]
 
 def main() -> None:
     """Imports the model or models of --model into --model_dir."""
-    import_model(FLAGS.vocab)
+    import_model([Path(path) for path in FLAGS.vocab])
 
 
-def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
+def import_model(vocab: Sequence[Path] = (), **languages: str | None) -> None:
     """Imports the model or models of --model into --model_dir.
 
     Args:
@@ -61,8 +61,7 @@ def import_model(vocab: Sequence[str] = (), **languages: str | None) -> None:
         is_native = not (files / "config.json").exists()
         if vocab and not is_native:
             raise UserError(f"--vocab is for Marian's own files, expected none for {name}.")
-        paths = [*map(Path, vocab)]
-        models = read_marian(files, paths) if is_native else [read_hugging_face(files, **languages)]
+        models = read_marian(files, vocab) if is_native else [read_hugging_face(files, **languages)]
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
             write_imported(folder, model, name, commit)

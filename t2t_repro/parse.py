@@ -18,9 +18,8 @@ from t2t_repro.parsing.trees import NO_TREE, tree_of, words_of
 def main() -> None:
     """Parses --input with the model of --model_dir, and writes the trees."""
     check_output()
-    lines = read_input(FLAGS.input)
+    sentences = [words_of(line) for line in read_input(FLAGS.input)]
     translator = shared.load_translator(shared.find_checkpoint())
-    sentences = [words_of(line) for line in lines]
     answers = translator.translate([" ".join(words) for words in sentences])
     trees = [tree_of(words, best.text) for words, (best,) in zip(sentences, answers, strict=True)]
     for number, tree in enumerate(trees, start=1):

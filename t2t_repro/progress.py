@@ -63,8 +63,7 @@ class Progress(AbstractContextManager["Progress"]):
         done_before = self._done
 
         def report(share: float) -> None:
-            done = done_before + round(share * count)
-            self.advance(max(0, done - self._done))
+            self.advance(max(0, done_before + round(share * count) - self._done))
 
         return report
 

@@ -22,9 +22,8 @@ from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.litert import LiteRTTranslator
 from t2t_repro.decoding.search import log_cut
 from t2t_repro.decoding.sentences import translate_split
-from t2t_repro.documents import po, xml
+from t2t_repro.documents import po, running_text, xml
 from t2t_repro.documents.edits import filled, read_text, sound_text, without_key
-from t2t_repro.documents.running_text import fill_html, fill_subtitles
 from t2t_repro.errors import UserError
 from t2t_repro.progress import Report
 
@@ -32,8 +31,8 @@ FLAGS = flags.FLAGS
 
 # The functions that fill files with translations, by the ends of the files' names.
 _FILLS = dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), xml.fill)
-_FILLS |= {".po": po.fill, ".pot": po.fill, ".srt": fill_subtitles}
-_FILLS |= {".html": fill_html, ".htm": fill_html}
+_FILLS |= {".po": po.fill, ".pot": po.fill, ".srt": running_text.fill_subtitles}
+_FILLS |= {".html": running_text.fill_html, ".htm": running_text.fill_html}
 # The flags that determine the output, besides those of the model.
 _USED = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language", "tag"]
 # Texts of a file in a block; a kill loses one block.
@@ -84,34 +83,39 @@ def _translate_file(path: Path) -> None:
     if not fill or not text_lines.file_path(FLAGS.output):
         raise UserError(f"--file={path}: expected {', '.join(_FILLS)}, and a file as --output.")
     content, encoding = read_text(path)
-    sources: dict[str, str] = {}
+    fill_units = partial(fill, path, content)
+    collected: dict[str, str] = {}
     # The first pass collects the texts, each once; "" leaves all units as they are.
-    unit_count = len([*fill(path, content, lambda source: sources.setdefault(source, ""))])
-    lines = [*sources]
+    units = [*fill_units(lambda text: collected.setdefault(text, ""))]
+    lines = [*collected]
     engine, settings = _load_engine()
     # HTML and XML write characters that the encoding lacks as numbers (&#233;).
-    codec = "utf-8" if fill in (xml.fill, fill_html) else encoding
-
-    def work(block: Block, report: Report) -> Outputs:
-        inputs = block.texts["input"]
-        tag = f"{FLAGS.tag} " if FLAGS.tag else ""
-        plain = map(without_key, inputs)
-        # The tag follows leading white space, which would be lost behind it.
-        texts = [text.replace(text.lstrip(), tag + text.lstrip(), 1) for text in plain]
-        translations = translate_split(engine, texts, FLAGS.source_language, report)
-        return {"output": [*map(sound_text, inputs, translations, repeat(codec))]}
+    codec = "utf-8" if fill in (xml.fill, running_text.fill_html) else encoding
 
     def write(translations: Iterable[str], output: str | None) -> None:
         translation_of = dict(zip(lines, translations, strict=True))
-        edits_by_unit = [*fill(path, content, translation_of.__getitem__)]
+        edits_by_unit = [*fill_units(translation_of.__getitem__)]
         edited = filled(content, chain(*edits_by_unit))
         text_lines.write_content([edited.encode(encoding, "xmlcharrefreplace")], output)
         left = edits_by_unit.count([])
-        logging.info(f"{output}: {unit_count - left} filled, {left} left: the model broke them")
+        logging.info(f"{output}: {len(units) - left} filled, {left} left: the model broke them")
 
     blocks = (Block(n + 1, {"input": lines[n : n + _UNITS]}) for n in range(0, len(lines), _UNITS))
     outputs = {"output": FLAGS.output}
+    work = partial(_translate_units, engine, codec)
     text_lines.work_in_blocks("translate", blocks, outputs, settings, work, len(lines), write)
+
+
+def _translate_units(engine: Engine, codec: str, block: Block, report: Report) -> Outputs:
+    """Translates a block of a file's texts; "" is the output of one that stays untranslated."""
+    inputs = block.texts["input"]
+    tag = f"{FLAGS.tag} " if FLAGS.tag else ""
+    texts = []
+    for text in map(without_key, inputs):
+        # The tag follows leading white space, which would be lost behind it.
+        texts.append(text.replace(text.lstrip(), tag + text.lstrip(), 1))
+    translations = translate_split(engine, texts, FLAGS.source_language, report)
+    return {"output": [*map(sound_text, inputs, translations, repeat(codec))]}
 
 
 def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:

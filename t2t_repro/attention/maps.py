@@ -12,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.model.attention import recorded_by
+from t2t_repro.model.attention import MultiHeadAttention, recorded_by
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 
@@ -91,18 +91,24 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
 
     Source and target are ids [batch, length], PAD after the end.
     """
-    encoder, decoder = model.encoder.layers, model.decoder.layers
-    kinds = (
-        [layer.self_attention for layer in encoder],
-        [] if model.config.is_recurrent else [layer.self_attention for layer in decoder],
-        [layer.memory_attention for layer in decoder],
-    )
+    # With the SSRU the decoder's layers have no self-attention.
+    self_attending = [] if model.config.is_recurrent else model.decoder.layers
     with ExitStack() as stack:
-        recorded = [[stack.enter_context(recorded_by(layer)) for layer in kind] for kind in kinds]
+        encoder = _record([layer.self_attention for layer in model.encoder.layers], stack)
+        decoder = _record([layer.self_attention for layer in self_attending], stack)
+        cross = _record([layer.memory_attention for layer in model.decoder.layers], stack)
         model.decode(target, model.encode(source), source)
-    # The model was called once: each list has one entry.
-    in_float32 = [[tf.cast(weights, tf.float32) for (weights,) in kind] for kind in recorded]
-    return AttentionWeights(*[np.array(kind) for kind in in_float32])
+    return AttentionWeights(_in_float32(encoder), _in_float32(decoder), _in_float32(cross))
+
+
+def _record(attentions: list[MultiHeadAttention], stack: ExitStack) -> list[list[tf.Tensor]]:
+    """Records the weights of attentions until the stack is closed; returns a list for each."""
+    return [stack.enter_context(recorded_by(attention)) for attention in attentions]
+
+
+def _in_float32(recorded: list[list[tf.Tensor]]) -> NDArray[np.float32]:
+    """Returns what `_record` has recorded of layers that were called once: [layers, ...]."""
+    return np.array([tf.cast(weights, tf.float32) for (weights,) in recorded])
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
@@ -148,7 +154,6 @@ class PairAttention:
         A decoder with the SSRU has no self-attention, and no map of it.
         """
         source, target = tf.constant([self._source]), tf.constant([self._target])
-        weights = collect_weights(self._model, source, target)
         source_labels, target_labels = self._source_labels, self._target_labels
         read_labels = [START, *target_labels[:-1]]
         predicted, read = "target, about to be written", "target, written so far"
@@ -158,7 +163,7 @@ class PairAttention:
             ("decoder", "Decoder self-attention", predicted, read, target_labels, read_labels),
             ("cross", "Cross-attention", predicted, "source", target_labels, source_labels),
         )
-        pairs = zip(kinds, weights, strict=True)
+        pairs = zip(kinds, collect_weights(self._model, source, target), strict=True)
         # The batch has one sentence pair, number 0.
         return [AttentionMap(*fields, layers[:, 0]) for fields, layers in pairs if len(layers)]
 
@@ -220,15 +225,15 @@ def draw(
     # Installed with the extra "plots" only.
     from matplotlib.figure import Figure
 
-    rows = -(-len(panels) // columns)
-    queries = [_shorten(label) for label in attention.queries]
-    keys = [_shorten(label) for label in attention.keys]
-    width = max(len(keys) * cell, _SMALLEST_PANEL)
-    height = max(len(queries) * cell, _SMALLEST_PANEL)
-    if cell < _SMALLEST_LABELLED_CELL:
-        queries, keys = [], []
+    has_labels = cell >= _SMALLEST_LABELLED_CELL
+    queries = [_shorten(label) for label in attention.queries] if has_labels else []
+    keys = [_shorten(label) for label in attention.keys] if has_labels else []
+    # All sizes are in inches. Labels stand left of the panels and below them.
     left = _GAP + max(map(len, queries), default=0) * _LETTER * cell
     below = _GAP + max(map(len, keys), default=0) * _LETTER * cell
+    rows = -(-len(panels) // columns)  # Rounded up.
+    width = max(len(attention.keys) * cell, _SMALLEST_PANEL)
+    height = max(len(attention.queries) * cell, _SMALLEST_PANEL)
     # A gap for the name of each panel, and one more for the title.
     full_width = left + columns * (width + _GAP)
     full_height = below + rows * (height + _GAP) + _GAP

@@ -211,7 +211,7 @@ def load_translator(
 def decoding_settings(
     translator: "Translator", checkpoint: str, flag_names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Returns all that determines the output of a line, by its name in errors of `work_in_blocks`.
+    """Returns all that determines the output of a line; `work_in_blocks` names changed values.
 
     Args:
         translator: from `load_translator`.
@@ -224,11 +224,13 @@ def decoding_settings(
     from t2t_repro.runs.weights import name_of
 
     glossary = getattr(FLAGS, "glossary", None)
-    weights = ({name_of(weight): weight for weight in model.weights} for model in translator.models)
+    # The weights of each model by name.
+    weights = [{name_of(weight): weight for weight in model.weights} for model in translator.models]
     return {
         "--checkpoint": checkpoint,
         "the weights": [weights_hash(by_name) for by_name in weights],
         "the subwords": translator.subwords.checksum(),
+        # The whole configuration. With the same weights, only this flag can change it.
         "--gin_param": gin.config_str(),
         # Its content, as a text that JSON can hold.
         "--glossary": Path(glossary).read_bytes().hex() if glossary else None,

@@ -20,9 +20,6 @@ from tqdm import tqdm
 
 from t2t_repro.errors import UserError, printable, storage_error
 
-EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
-
 # TensorFlow reads it when it is imported. "2" shows only errors of its C++ code, "3" none: without
 # a GPU they are about CUDA.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
@@ -53,7 +50,7 @@ def run(main: Callable[[], None]) -> NoReturn:
             _fail(str(error).splitlines()[0])
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
-            sys.exit(EXIT_INTERRUPTED)
+            sys.exit(130)  # 128 + SIGINT, as shells have it.
         except BrokenPipeError:
             # At exit Python writes the rest of its buffer, which would fail too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -180,4 +177,4 @@ def _refuse_arguments(arguments: Sequence[str]) -> None:
 
 def _fail(message: str) -> NoReturn:
     print(f"error: {message}", file=sys.stderr)
-    sys.exit(EXIT_USER_ERROR)
+    sys.exit(2)

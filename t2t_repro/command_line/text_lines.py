@@ -204,8 +204,7 @@ def work_in_blocks(
         with Progress(stage, 0, total, "lines") as progress:
             for block in blocks:
                 report = progress.part(_line_count(block))
-                for lines in work(block, report).values():
-                    write_output(lines, None)
+                write_output(work(block, report)["output"], None)
                 report(1.0)
         return
     lock = Path(output).with_name(f".{Path(output).name}.lock")
@@ -288,8 +287,7 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
     rows = zip_longest(*(stream_input(path, flag) for flag, path in inputs.items()))
     first = 1
     while block_rows := list(_next_rows(rows)):
-        columns = map(list, zip(*block_rows, strict=True))
-        texts = dict(zip(inputs, columns, strict=True))
+        texts = {flag: [row[i] for row in block_rows] for i, flag in enumerate(inputs)}
         for flag, lines in texts.items():
             # zip_longest has filled up the shorter input with None.
             if None in lines:
@@ -300,7 +298,7 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
         first += len(block_rows)
 
 
-def _next_rows(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+def _next_rows(rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Yields the rows of the next block: a line of each input; None for an input that has ended."""
     characters = 0
     for row in islice(rows, _LINES):

@@ -135,10 +135,9 @@ def _required_parameters(reference: Reference) -> Iterator[str]:
     """Yields the parameters that gin has to bind, since they have no default."""
     if not (owner := configurable_or_none(reference.name)):
         return
-    is_called = reference.endswith("()")
     for name, parameter in parameters_of(owner).items():
         # A function that is passed on uncalled gets its other arguments from its caller.
-        has_no_value = is_called and parameter.default is parameter.empty
+        has_no_value = reference.endswith("()") and parameter.default is parameter.empty
         if parameter.default is gin.REQUIRED or has_no_value:
             yield name
 

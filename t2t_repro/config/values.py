@@ -181,7 +181,11 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is Mapping:
         is_dict = isinstance(value, Mapping)
         return is_dict and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
-    owner = origin or hint
+    return _is_instance(value, origin or hint)
+
+
+def _is_instance(value: Any, owner: Any) -> bool:
+    """Returns whether a value is of a class, or has all of a protocol; True if neither is given."""
     if not inspect.isclass(owner) or owner in (object, Any):
         return True
     # A protocol of typing; isinstance would work only for those with @runtime_checkable.

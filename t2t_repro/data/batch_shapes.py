@@ -148,12 +148,12 @@ def choose_shapes(
     sides = np.asarray(source_lengths), np.asarray(target_lengths)
     longest = [int(side.max()) for side in sides]
     if tokens_per_micro_batch < max(longest):
-        problem = f"a micro-batch of {tokens_per_micro_batch} tokens has no room for a sentence of "
-        fix = "raise Batches.tokens_per_batch, or lower TrainStep.micro_batches or "
-        raise UserError(f"{problem}{max(longest)}: {fix}prepare.max_length.")
+        problem = f"a micro-batch of {tokens_per_micro_batch} tokens has no room for a sentence"
+        fix = "lower TrainStep.micro_batches or prepare.max_length"
+        raise UserError(f"{problem} of {max(longest)}: raise Batches.tokens_per_batch, or {fix}.")
+    of_longer_side = _choose_lengths(np.maximum(*sides), max_shapes)
     # [shapes, 2]: no side is longer than its own longest sentence.
-    rounded = [_round_up(length) for length in longest]
-    lengths = np.minimum(_choose_lengths(np.maximum(*sides), max_shapes)[:, None], rounded)
+    lengths = np.minimum(of_longer_side[:, None], [_round_up(length) for length in longest])
     shape_of = assign_shapes(lengths, *sides)
     tokens = min(tokens_per_micro_batch, max(int(side.sum()) for side in sides))
     return tuple(

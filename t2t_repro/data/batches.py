@@ -1,7 +1,7 @@
 """Padded batches: a tf.data pipeline over the plan of an epoch."""
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -9,13 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.data.batch_shapes import (
-    BatchSettings,
-    BatchShape,
-    EpochStores,
-    capacity_needed,
-    choose_shapes,
-)
+from t2t_repro.data.batch_shapes import BatchSettings, EpochStores, capacity_needed, choose_shapes
 from t2t_repro.data.corpora.mixture import EpochMixture
 from t2t_repro.data.epoch_plan import EpochPlan, epoch_plan
 from t2t_repro.data.prepared import PreparedData
@@ -79,18 +73,18 @@ class EpochReport(CorpusReport):
 
     def __str__(self) -> str:
         """Returns one line: "4,508,785 sentence pairs in 5,210 batches of 6 shapes: ..."."""
-        corpora = "".join(
-            f"; {name} {report.sentences / self.sentences:.2%} of sentences "
-            f"({report.sentences:,}), {report.source_tokens / self.source_tokens:.2%} of source, "
-            f"{report.target_tokens / self.target_tokens:.2%} of target tokens"
-            for name, report in self.corpora.items()
-        )
-        return (
+        line = (
             f"{self.sentences:,} sentence pairs in {self.batches:,} batches of {self.shapes} "
             f"shapes: {self.real_share:.1%} real tokens, on average "
             f"{self.source_tokens / self.batches:,.0f} source and "
-            f"{self.target_tokens / self.batches:,.0f} target tokens a batch{corpora}"
+            f"{self.target_tokens / self.batches:,.0f} target tokens a batch"
         )
+        for name, report in self.corpora.items():
+            sentences = f"{report.sentences / self.sentences:.2%} of sentences"
+            source = f"{report.source_tokens / self.source_tokens:.2%} of source"
+            target = f"{report.target_tokens / self.target_tokens:.2%} of target tokens"
+            line += f"; {name} {sentences} ({report.sentences:,}), {source}, {target}"
+        return line
 
 
 @dataclass(eq=False)
@@ -225,12 +219,11 @@ class Batches:
 
         def read_batch(number: NDArray) -> tuple[NDArray, ...]:
             """Returns the arrays of a batch, by its number [], int64."""
-            if (planned := planned_reference()) is None:
+            living = planned_reference()
+            if living is None:
                 # Read ahead for a data set that was deleted.
                 return no_ids, no_ids, no_capacity
-            micro_batches = planned.plan.micro_batches(int(number))[own.start : own.stop]
-            shape = self.shapes[planned.plan.shape_of_batch[number]]
-            return self._assemble(planned.store, micro_batches, shape)
+            return self._assemble(living, int(number), own)
 
         def to_tensors(number: tf.Tensor) -> Batch:
             """Returns a batch, by its number."""
@@ -251,20 +244,20 @@ class Batches:
         data_set.planned = planned
         return data_set
 
-    def _assemble(
-        self, store: TokenStore, micro_batches: Sequence[NDArray[np.int64]], shape: BatchShape
-    ) -> tuple[NDArray, ...]:
-        """Returns the arrays of a `Batch`, from the sentence indices of each micro-batch.
+    def _assemble(self, planned: "_PlannedEpoch", number: int, own: range) -> tuple[NDArray, ...]:
+        """Returns the arrays of a `Batch`, by its number, with `own` of its micro-batches.
 
         Micro-batches with fewer rows than others are filled up with rows of PAD.
         """
+        micro_batches = planned.plan.micro_batches(number)[own.start : own.stop]
+        shape = self.shapes[planned.plan.shape_of_batch[number]]
         # At least one row: the micro-batches of this worker may all be empty.
         rows = shape.rows if self.is_static else max(1, *map(len, micro_batches))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, sentences in zip(indices, micro_batches, strict=True):
             row[: len(sentences)] = sentences
         lengths = shape.lengths if self.is_static else (None, None)
-        padded = store.padded_batch(indices.ravel(), lengths)
+        padded = planned.store.padded_batch(indices.ravel(), lengths)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
         capacity = shape.capacity if self.is_static else capacity_needed(source, target)
         return source, target, np.array(capacity, np.int32)

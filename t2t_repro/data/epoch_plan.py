@@ -78,11 +78,8 @@ def epoch_plan(
     generator = np.random.default_rng([seed, epoch])
     source, target = np.asarray(source_lengths), np.asarray(target_lengths)
     shape_of = assign_shapes(np.array([shape.lengths for shape in shapes]), source, target)
-    longer = np.maximum(source, target)
-    noisy = longer * (1.0 + _NOISE * generator.random(len(longer), np.float32))
-    # Scaled to 16 bits, which NumPy sorts by radix; 0.99 keeps rounding from an overflow.
-    order = np.argsort((noisy * (2**16 / noisy.max() * 0.99)).astype(np.uint16), kind="stable")
-    order = order[np.argsort(shape_of[order], kind="stable")]
+    by_length = _sort_with_noise(np.maximum(source, target), generator)
+    order = by_length[np.argsort(shape_of[by_length], kind="stable")]
     cutter = _Cutter(source[order], target[order], micro_batches)
     # Where in `order` the sentences of each shape end.
     ends = np.cumsum(np.bincount(shape_of, minlength=len(shapes)))
@@ -94,12 +91,19 @@ def epoch_plan(
         if batch_cuts[-1] > ends[index]:
             # Too few sentences of this shape are left for a batch: they join the next shape.
             index += 1
-            continue
-        cuts.append(batch_cuts)
-        shape_of_batch.append(index)
-        start = batch_cuts[-1]
+        else:
+            cuts.append(batch_cuts)
+            shape_of_batch.append(index)
+            start = batch_cuts[-1]
     shuffled = generator.permutation(len(cuts))
     return EpochPlan(order, np.array(cuts)[shuffled], np.array(shape_of_batch)[shuffled])
+
+
+def _sort_with_noise(lengths: NDArray, generator: np.random.Generator) -> NDArray[np.intp]:
+    """Returns the indices of lengths [sentences], sorted after each is increased at random."""
+    noisy = lengths * (1.0 + _NOISE * generator.random(len(lengths), np.float32))
+    # Scaled to 16 bits, which NumPy sorts by radix; 0.99 keeps rounding from an overflow.
+    return np.argsort((noisy * (2**16 / noisy.max() * 0.99)).astype(np.uint16), kind="stable")
 
 
 class _Cutter:

@@ -65,13 +65,14 @@ class Preparation:
     @cached_property
     def recipes(self) -> SubwordRecipes:
         """The recipes of the source's and the target's subwords, tags of a mixture among them."""
-        target = self.subwords or SubwordTraining()
+        recipe = self.subwords or SubwordTraining()
         tags = [symbol for part in parts_of(self.corpus) for symbol in part.tag]
         if not self.source_subwords:
-            target = target.with_symbols(tags)
-            return SubwordRecipes(target, target)
+            # One object on both sides means one model.
+            shared = recipe.with_symbols(tags)
+            return SubwordRecipes(shared, shared)
         # Tags stand in front of sources, so the target's own vocabulary needs none.
-        return SubwordRecipes(self.source_subwords.with_symbols(tags), target)
+        return SubwordRecipes(self.source_subwords.with_symbols(tags), target=recipe)
 
     def with_subwords_of(self, model_dir: Path) -> "Preparation":
         """Returns the settings with the existing subwords of a model directory.
@@ -102,8 +103,7 @@ class Preparation:
         if self.variants:
             values["variants"] = dataclasses.asdict(self.variants)  # type: ignore[call-overload]
         # As a manifest is read back, with lists for tuples.
-        described: dict[str, Any] = json.loads(json.dumps(values))
-        return described
+        return json.loads(json.dumps(values))
 
     def mixture(self, data: PreparedData, seed: int) -> EpochMixture | None:
         """Returns the sentences of each epoch of a mixture; None for a single corpus.

@@ -176,11 +176,12 @@ class PreparedData:
             )
 
     def _split_and_part(self, name: str) -> "tuple[str, _CorpusPart | None]":
-        """Returns ("dev", None) for the name "dev", and ("dev", its part "news") for "dev.news"."""
+        """Returns ("dev", None) for "dev", ("dev", its part "news") for "dev.news"; or raises."""
         named: dict[str, tuple[str, _CorpusPart | None]] = {}
         named |= {split: (split, None) for split in self.splits}
         for split, parts in self._corpora.items():
-            named |= {part_name(split, corpus): (split, part) for corpus, part in parts.items()}
+            for corpus, part in parts.items():
+                named[part_name(split, corpus)] = split, part
         if name not in named:
             raise UserError(f"no split {name!r} in these data, expected one of {', '.join(named)}")
         return named[name]
@@ -194,17 +195,16 @@ class PreparedData:
 
 
 def _files_as_text(described: Any) -> Any:
-    """Returns JSON values with a text in place of each result of `identify`, however deep.
-
-    For example "train.de, 1,234 bytes, 5e1f0a", with six digits of the SHA-256.
-    """
-
-    def file_as_text(value: dict[str, Any]) -> Any:
-        text = "{name}, {bytes:,} bytes, {sha256:.6}"
-        return text.format(**value) if set(value) == {"name", "bytes", "sha256"} else value
-
+    """Returns JSON values with a text in place of each result of `identify`, however deep."""
     # The decoder of JSON calls the hook for every object.
-    return json.loads(json.dumps(described), object_hook=file_as_text)
+    return json.loads(json.dumps(described), object_hook=_file_as_text)
+
+
+def _file_as_text(value: dict[str, Any]) -> Any:
+    """Returns "train.de, 1,234 bytes, 5e1f0a" for a result of `identify`; another object stays."""
+    if set(value) != {"name", "bytes", "sha256"}:
+        return value
+    return f"{value['name']}, {value['bytes']:,} bytes, {value['sha256']:.6}"
 
 
 class _CorpusPart(NamedTuple):

@@ -98,18 +98,19 @@ class Stages:
         self._workers = settings.workers or default_workers()
 
     def run(self) -> None:
-        """Makes the missing stages, and moves the result to its place."""
+        """Makes missing stages, checks that pairs are left, and moves the result to its place."""
         self._discard_other_data()
-        reports = {
-            split: self._run_stage(f"{split}.text", partial(self._write_text, split))
-            for split in self._settings.corpus.splits
-        }
+        reports: dict[str, Reports] = {}
+        for split in self._settings.corpus.splits:
+            reports[split] = self._run_stage(f"{split}.text", partial(self._write_text, split))
+            _check_pairs_left(split, reports[split])
         counts = prepared.total_report(reports["train"])
         # Subwords are not learned from variants with random words.
         self._run_stage("subwords", partial(self._make_subwords, counts["kept"] - counts[WORDS]))
         for split in self._settings.corpus.splits:
             encode = partial(self._encode, split, reports[split])
             reports[split] = self._run_stage(f"{split}.tokens", encode)
+            _check_pairs_left(split, reports[split])
         prepared.write_manifest(self._result, self._settings.identity, reports)
         self._result.rename(self._directory)
         shutil.rmtree(self._partial)
@@ -130,7 +131,7 @@ class Stages:
         """Runs a stage unless it is complete.
 
         Args:
-            name: a split and what is made of it, such as "dev.text"; or "subwords".
+            name: its name, such as "dev.text" or "subwords".
             make: runs the stage.
 
         Returns:
@@ -145,10 +146,8 @@ class Stages:
                 # Before the mark: after a power cut, a marked stage could have incomplete files.
                 sync(self._result, *self._result.rglob("*"))
                 write_json(mark, reports)
-        reports = {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
-        # With the name of the split; "subwords" has none, and no reports to check.
-        _check_pairs_left(name.rpartition(".")[0], reports)
-        return reports
+        # Read even if just written: a continued run goes on with the same values as this one.
+        return {corpus: CleaningReport(counts) for corpus, counts in read_json(mark).items()}
 
     def _write_text(self, split: str) -> Reports:
         """Writes the clean text of a split; returns its reports."""
@@ -229,11 +228,16 @@ class Stages:
         complete_token_store(store, encoder.sizes)
         for corpus, report in reports.items():
             logging.info("data: %s: %s", prepared.part_name(split, corpus), report.describe())
-        for side in sorted({side for side, _ in changes}):
-            counts_of = {change: count for (at, change), count in changes.items() if at == side}
-            lines = f"{sum(counts_of.values()):,} {side} lines"
-            logging.info(f"data: {split}: the subwords change {lines}, e.g. {min(counts_of)}")
+        _log_changes(split, changes)
         return reports
+
+
+def _log_changes(split: str, changes: _Changes) -> None:
+    """Logs for each side how many lines of a split the subwords change, with an example."""
+    for side in sorted({side for side, _ in changes}):
+        counts = {change: count for (at, change), count in changes.items() if at == side}
+        lines = f"{sum(counts.values()):,} {side} lines"
+        logging.info(f"data: {split}: the subwords change {lines}, e.g. {min(counts)}")
 
 
 def _check_pairs_left(split: str, reports: Reports) -> None:
@@ -297,8 +301,9 @@ class _BlockEncoder:
 
 def _count_changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
     """Counts the lines with characters that decoding writes differently, by the first of them."""
+    visible = {character for character in set("".join(lines)) if not character.isspace()}
     changed = {}
-    for character in {character for character in set("".join(lines)) if not character.isspace()}:
+    for character in visible:
         decoded = model.decode(model.encode([character])[0])
         if normalize("NFC", decoded) != normalize("NFC", character):
             changed[character] = f"{character!r} to {decoded!r}"

@@ -58,8 +58,7 @@ class Aligner:
             ids = [padded([side.ids[n] for n in batch]) for side in (pairs.sources, pairs.targets)]
             source_words = _word_numbers(self._subwords.source, pairs.sources, batch)
             target_words = _word_numbers(self._subwords.target, pairs.targets, batch)
-            links = self._links(*ids, source_words, target_words)
-            return [text.decode() for text in links.numpy()]
+            return [text.decode() for text in self._links(*ids, source_words, target_words).numpy()]
 
         return pairs.compute(align_batch, "")
 

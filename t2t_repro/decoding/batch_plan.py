@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -96,19 +95,21 @@ class BatchPlanner:
         # Computed once for each length.
         cost_of = {length: self._cost(length, memory // self.workers) for length in {*lengths}}
         costs = [cost_of[length] for length in lengths]
-        fewest = len(group_by_length(costs, self.tokens_per_batch))
-        most = -(-fewest // self.workers) * self.workers
-        budgets = range(max([*costs, 1]), self.tokens_per_batch)
-        # The smallest budget for which `most` batches suffice makes them the most even. If none in
-        # `budgets` is enough, bisect returns its length, which gives `tokens_per_batch`.
-        smallest = bisect.bisect_left(
-            budgets, True, key=lambda budget: len(group_by_length(costs, budget)) <= most
-        )
-        budget = budgets.start + smallest if budgets else self.tokens_per_batch
-        batches = group_by_length(costs, budget)
+        batches = group_by_length(costs, self._smallest_budget(costs))
         # The last sentence of a batch is the longest.
         sizes = (len(batch) * self.bytes_of(lengths[batch[-1]]) for batch in batches)
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
+
+    def _smallest_budget(self, costs: Sequence[int]) -> int:
+        """Returns the least budget that needs no more batches: it makes them the most even."""
+        fewest = len(group_by_length(costs, self.tokens_per_batch))
+        most = -(-fewest // self.workers) * self.workers
+        budgets = range(max([*costs, 1]), self.tokens_per_batch)
+        # If none in `budgets` is enough, bisect returns its length, which gives `tokens_per_batch`.
+        index = bisect.bisect_left(
+            budgets, True, key=lambda budget: len(group_by_length(costs, budget)) <= most
+        )
+        return budgets.start + index if budgets else self.tokens_per_batch
 
     def _cost(self, length: int, memory: int) -> int:
         """Returns how much of `tokens_per_batch` a sentence takes up; 0 if it is blank.
@@ -171,9 +172,10 @@ def compute_batches(
 
     # The longest first, so that no worker is left alone with them at the end.
     order = batches[::-1]
-    total = sum(map(len, batches))
+    done, total = 0, sum(map(len, batches))
     with ThreadPoolExecutor(workers) as pool:
-        for done, _ in zip(accumulate(map(len, order)), pool.map(fill_in, order), strict=True):
+        for batch, _ in zip(order, pool.map(fill_in, order), strict=True):
+            done += len(batch)
             if report:
                 report(done / total)
     return results

@@ -142,7 +142,7 @@ class BeamSteps(StepLoop):
         the length limit 0 has one hypothesis without ids, with score 0.
         """
         alive_ids, alive_scores = _alive_hypotheses(state, state.alive_log_probs)
-        has_finished = _has_finished(state)
+        has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
         ids = where_row(has_finished, state.finished_ids, alive_ids)
         scores = where_row(has_finished, state.finished_scores, alive_scores)
         return ids, scores, has_finished
@@ -158,13 +158,11 @@ class BeamSteps(StepLoop):
 
     def _best_candidates(self, state: BeamState, logits: tf.Tensor, count: int) -> Candidates:
         """Finds the `count` best extensions of alive hypotheses by one id."""
-        constraints = self.constraints
+        forbidden, normalized = self.constraints.forbidden, self.constraints.normalized
         vocab = logits.shape[-1] or tf.shape(logits)[-1]
         # The kernel is for large vocabularies of known size; a shortlist's ids are few.
         extend = _best_extensions if logits.shape[-1] else best_extensions
-        log_probs, indices = extend(
-            state.alive_log_probs, logits, count, constraints.forbidden, constraints.normalized
-        )
+        log_probs, indices = extend(state.alive_log_probs, logits, count, forbidden, normalized)
         return Candidates(log_probs=log_probs, ids=indices % vocab, parents=indices // vocab)
 
     def _with_forced(
@@ -245,10 +243,11 @@ class MarianSteps(BeamSteps):
         # Hypotheses that are still alive are as long as the row's limit.
         scores = self._score(state.alive_log_probs, self.max_target_lengths[:, None])
         alive_ids, alive_scores = _alive_hypotheses(state, scores)
-        ids = tf.concat([state.finished_ids, alive_ids], axis=1)
-        scores = tf.concat([state.finished_scores, alive_scores], axis=1)
-        scores, order = tf.math.top_k(scores, self.settings.beam_size)
-        return tf.gather(ids, order, batch_dims=1), scores, _has_finished(state)
+        all_ids = tf.concat([state.finished_ids, alive_ids], axis=1)
+        all_scores = tf.concat([state.finished_scores, alive_scores], axis=1)
+        best_scores, best = tf.math.top_k(all_scores, self.settings.beam_size)
+        has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
+        return tf.gather(all_ids, best, batch_dims=1), best_scores, has_finished
 
     def _candidates(self, state: BeamState, logits: tf.Tensor) -> Candidates:
         """Finds beam_size best extensions, less one for each finished hypothesis."""
@@ -263,11 +262,6 @@ class MarianSteps(BeamSteps):
         """Computes the scores of hypotheses of `length` ids, with the word penalty."""
         penalty = self.settings.word_penalty * tf.cast(length, tf.float32)
         return super()._score(log_probs - penalty, length)
-
-
-def _has_finished(state: BeamState) -> tf.Tensor:
-    """Returns which rows have a finished hypothesis, [batch] bool."""
-    return state.finished_scores[:, 0] > UNFILLED_SCORE
 
 
 def _alive_hypotheses(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -54,34 +54,33 @@ class Glossary:
     """
 
     def __init__(self, subwords: SubwordPair, file: str, bonus: float) -> None:
+        self._bonus = bonus
         # An empty file is refused below, as a file with an empty term.
         terms = _read_terms(file) or [["", ""]]
-        pieces = subwords.source.pieces()
         # A multilingual source begins with the codes of two languages.
         codes = 2 if subwords.languages else 0
+        pieces = subwords.source.pieces()
         # T2T's subwords have "_" in the place of a space.
         mark = SPACE_MARK if any(SPACE_MARK in piece for piece in pieces) else "_"
-        # PAD and EOS, the ids before UNK, have no text.
+        # The text of each id. PAD and EOS, the ids before UNK, have none.
         self._texts = ["", "", *(piece.replace(mark, " ") for piece in pieces[UNK_ID:])]
-        sources = subwords.source.encode([source for source, _ in terms])
+        source_ids = subwords.source.encode([source for source, _ in terms])
         # A graph may be under construction.
         with tf.init_scope():
-            keys = self._words(tf.ragged.constant([ids[codes:] for ids in sources], tf.int32))
+            keys = self._words(tf.ragged.constant([ids[codes:] for ids in source_ids], tf.int32))
+        # The words of each source -> the ids of each way to write one of its targets.
         forms: dict[bytes, set[tuple[int, ...]]] = {}
-        for key, ids, (source, target) in zip(keys.numpy(), sources, terms, strict=True):
-            # A target may begin a sentence; what must not be translated keeps its case there.
-            is_fixed = source == target or not target.islower()
-            capitalized = target if is_fixed else target[:1].upper() + target[1:]
-            both = subwords.target.encode([target, capitalized])
-            usable = {(*form[:-1],) for form in both if UNK_ID not in form}  # Without EOS.
-            sizes = [len(key.split()), *map(len, usable)]
+        for key, ids, (source, target) in zip(keys.numpy(), source_ids, terms, strict=True):
+            new_forms = _forms_of(target, source, subwords)
+            sizes = [len(key.split()), *map(len, new_forms)]
             # All unknown words are the same subword. The longest form sets the size of a state.
-            if UNK_ID in ids or not usable or not 0 < min(sizes) <= max(sizes) <= 20:
+            if UNK_ID in ids or not new_forms or min(sizes) == 0 or max(sizes) > 20:
                 problem = f"{file}: {source!r}, {target!r}; expected source<TAB>target"
                 raise UserError(f"{problem}, at most 20 words and 20 known subwords.")
-            forms[key] = forms.get(key, set()) | usable
-        self._bonus, self._longest = bonus, max(len(key.split()) for key in forms)
+            forms[key] = forms.get(key, set()) | new_forms
+        self._longest = max(len(key.split()) for key in forms)
         self._hashes = tf.strings.to_hash_bucket_fast([*forms], 2**63 - 1)
+        # [terms, forms, length]; -1 after the end of a form.
         self._forms = tf.ragged.constant([*map(list, forms.values())], tf.int32).to_tensor(-1)
 
     def _words(self, ids: tf.Tensor) -> tf.Tensor:
@@ -92,11 +91,22 @@ class Glossary:
 
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> _State:
         """Finds the terms of each sentence (see `Grammar`)."""
-        words = tf.strings.split(self._words(source))
+        wanted = self._occurrences(tf.strings.split(self._words(source)))
+        # Keeps as many terms as occur in one sentence; those that do not occur get no forms below.
+        most_terms = tf.reduce_max(tf.reduce_sum(tf.sign(wanted), 1))
+        wanted, terms = tf.math.top_k(wanted, tf.maximum(most_terms, 1))
+        forms = tf.where(wanted[..., None, None] > 0, tf.gather(self._forms, terms), -1)
+        forms = tf.repeat(forms[:, None], beam_size, 1)
+        wanted = tf.repeat(wanted[:, None], beam_size, 1)
+        longest = tf.reduce_max(tf.math.count_nonzero(forms >= 0, 4, dtype=tf.int32), 3)
+        pending = tf.reduce_sum(wanted * longest, 2)
+        return _State(forms, tf.zeros_like(forms, tf.bool), wanted, pending)
+
+    def _occurrences(self, words: tf.RaggedTensor) -> tf.Tensor:
+        """Counts each term among the words of each sentence, [batch, terms] int32."""
         positions = tf.range(tf.cast(tf.reduce_max(words.row_lengths()), tf.int32))
-        # [batch, terms], how often each occurs; [batch, positions], the last end of the occurrences
-        # that begin at or before each word.
-        wanted, ends = tf.constant(0), tf.zeros_like(positions)[None]
+        # ends, [batch, positions]: the last end of the occurrences that begin up to each word.
+        counts, ends = tf.constant(0), tf.zeros_like(positions)[None]
         for size in range(self._longest, 0, -1):  # Words of a term; the longest terms first.
             texts = tf.strings.ngrams(words, size, separator=" ").to_tensor()
             # A term in lower case is found in any case.
@@ -107,20 +117,12 @@ class Glossary:
             starts = positions[: tf.shape(is_term)[1]]
             # A term inside of a longer one does not count.
             is_term &= (ends[:, : tf.size(starts)] < starts + size)[..., None]
-            wanted += tf.math.count_nonzero(is_term, 1, dtype=tf.int32)
+            counts += tf.math.count_nonzero(is_term, 1, dtype=tf.int32)
             # The end of a term that begins at each word, and then the last end up to each word.
             new_ends = tf.where(tf.reduce_any(is_term, 2), starts + size, 0)[:, None]
             new_ends = tf.reduce_max(tf.where(starts <= positions[:, None], new_ends, 0), 2)
             ends = tf.maximum(ends, new_ends)
-        # Keeps as many terms as occur in one sentence; those that do not occur get no forms below.
-        most_terms = tf.reduce_max(tf.reduce_sum(tf.sign(wanted), 1))
-        wanted, terms = tf.math.top_k(wanted, tf.maximum(most_terms, 1))
-        forms = tf.where(wanted[..., None, None] > 0, tf.gather(self._forms, terms), -1)
-        forms = tf.repeat(forms[:, None], beam_size, 1)
-        wanted = tf.repeat(wanted[:, None], beam_size, 1)
-        longest = tf.reduce_max(tf.math.count_nonzero(forms >= 0, 4, dtype=tf.int32), 3)
-        pending = tf.reduce_sum(wanted * longest, 2)
-        return _State(forms, tf.zeros_like(forms, tf.bool), wanted, pending)
+        return counts
 
     def gain(self, state: _State) -> tf.Tensor:
         """Returns the most nats that bonuses can add, from the first state (see `SoftGrammar`)."""
@@ -133,8 +135,7 @@ class Glossary:
 
     def among(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state with indices in `ids` as its ids (see `SoftGrammar`)."""
-        indices = places_among(ids, state.forms)
-        return state._replace(forms=tf.where(state.forms < 0, -1, indices))
+        return state._replace(forms=tf.where(state.forms < 0, -1, places_among(ids, state.forms)))
 
     def after(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state after one more id of every hypothesis (see `Grammar`)."""
@@ -163,7 +164,8 @@ def _read_terms(file: str) -> list[list[str]]:
     fields = ["source", "target"]
     lines = [*read_lines(Path(file))]
     try:
-        if {*fields} <= {*next(csv.reader(lines[:1]), [])}:
+        header = next(csv.reader(lines[:1]), [])
+        if {*fields} <= {*header}:
             # Weblate exports terms without a translation, too.
             rows = [row for row in csv.DictReader(lines, strict=True) if row["target"]]
         else:
@@ -171,6 +173,15 @@ def _read_terms(file: str) -> list[list[str]]:
     except csv.Error as error:
         raise UserError(f"{file}: {error}; expected CSV with source and target.") from error
     return [[(row[field] or "").strip() for field in fields] for row in rows]
+
+
+def _forms_of(target: str, source: str, subwords: SubwordPair) -> set[tuple[int, ...]]:
+    """Returns the ids of each way to write a target, without EOS; none with unknown subwords."""
+    # A target may begin a sentence; what must not be translated keeps its case there.
+    is_fixed = source == target or not target.islower()
+    capitalized = target if is_fixed else target[:1].upper() + target[1:]
+    both = subwords.target.encode([target, capitalized])
+    return {(*form[:-1],) for form in both if UNK_ID not in form}
 
 
 def _advance(state: _State, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:

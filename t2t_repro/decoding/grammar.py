@@ -57,8 +57,7 @@ class GrammaticalModel(NamedTuple):
         state = self.grammar.after(state, ids)
         if isinstance(self.grammar, SoftGrammar):
             return self.grammar.rescored(log_p, state), (model_cache, state)
-        is_allowed = self.grammar.allowed(state)
-        return tf.where(is_allowed, log_p, float("-inf")), (model_cache, state)
+        return tf.where(self.grammar.allowed(state), log_p, float("-inf")), (model_cache, state)
 
 
 class TreeState(NamedTuple):
@@ -104,9 +103,10 @@ class TreeGrammar:
             raise UserError(f"{problem}: for another model bind Translator.grammar = None.")
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), self._closing[self._closing != PAD_ID])
-        # "" is no symbol. A slash alone is a tag; before a label it closes a bracket.
-        is_tag_or_label = [s == _CLOSE or (s != "" and s[0] != _CLOSE) for s in symbols]
-        self._is_leaf = np.array(is_tag_or_label) & (self._closing == PAD_ID)
+        # A slash alone is a tag; before a label it closes a bracket.
+        is_closing = [symbol.startswith(_CLOSE) and symbol != _CLOSE for symbol in symbols]
+        is_bracket = (self._closing != PAD_ID) | np.array(is_closing)
+        self._is_leaf = np.array([symbol != "" for symbol in symbols]) & ~is_bracket
         self._begins_word = np.array(source.word_marks.marked, np.int32)
         # [classes, vocab] bool: the leaves that the words of a class may have. Class 0 is for words
         # that `tags` does not list.
@@ -124,7 +124,7 @@ class TreeGrammar:
         begins = tf.gather(self._begins_word, source)
         of_rows = max_target_lengths, tf.reduce_sum(begins, axis=1), self._classes(source, begins)
         # The same for all hypotheses of a row.
-        ids_left, words, classes = [tf.repeat(x[:, None], beam_size, axis=1) for x in of_rows]
+        ids_left, words, classes = [tf.repeat(part[:, None], beam_size, axis=1) for part in of_rows]
         # Each open bracket takes two ids: its label and its closing symbol.
         most_brackets = tf.reduce_max(max_target_lengths) // 2 + 1
         brackets = tf.zeros([tf.shape(source)[0], beam_size, most_brackets], tf.int32)
@@ -154,9 +154,11 @@ class TreeGrammar:
 
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
         """Returns the state after one more id, [batch, beam] (see `Grammar`)."""
+        # What each id does: `closer` is the id that closes the bracket that it opens.
         closer, closes = tf.gather(self._closing, ids), tf.gather(self._closes, ids)
         opens, is_leaf = closer != PAD_ID, tf.gather(self._is_leaf, ids)
-        index = state.depth - tf.cast(closes, tf.int32)  # Of the bracket that opens or closes.
+        # The index of the bracket that opens or closes.
+        index = state.depth - tf.cast(closes, tf.int32)
         is_at_index = tf.range(tf.shape(state.brackets)[-1]) == index[..., None]
         is_changed = is_at_index & (opens | closes)[..., None]
         return TreeState(
@@ -194,11 +196,9 @@ def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
         pieces: the pieces of the source's vocabulary.
         classes: the words of each class, from class 1 on, separated by blanks.
     """
-    class_of = {
-        SPACE_MARK + word: number
-        for number, words in enumerate(classes, start=1)
-        for word in words.split(" ")
-    }
+    class_of: dict[str, int] = {}
+    for number, words in enumerate(classes, start=1):
+        class_of |= {SPACE_MARK + word: number for word in words.split(" ")}
     return np.array([class_of.get(piece, 0) for piece in pieces], np.int32)
 
 

@@ -13,7 +13,7 @@ config.json:
     target_languages     the tags that may stand in front of a source, by the codes in them
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from queue import LifoQueue
@@ -63,38 +63,41 @@ class LiteRTTranslator:
 
         self.path = directory / MODEL
         try:
-            config = read_json(directory / CONFIG)
-            if config.get("version") != VERSION:
-                raise ValueError(f"its version is {config.get('version')}, not {VERSION}")
-            self.beam_size, self.trained_length = config["beam_size"], config["trained_length"]
-            self._longest, self._codes = config["max_source_length"], config["codes"]
-            # All interpreters share these bytes; given a path, each would map the file again.
-            model = self.path.read_bytes()
-            cores = usable_cores()
-            interpreters = [Interpreter(model_content=model, num_threads=1) for _ in range(cores)]
-            runners = [interpreter.get_signature_runner() for interpreter in interpreters]
-            self.subwords = open_pair(directory)
-            self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
-            inputs = runners[0].get_input_details()
-            path = directory / SHORTLIST
-            self._shortlist = ShortlistFile.read(path) if "among" in inputs else None
-            never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
-            self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-            # A file takes one line at a time, or batches. Larger batches than these are slower.
-            batch_size = inputs["source_ids"]["shape_signature"][0]
-            self._tokens_per_batch = 1 if batch_size == 1 else 256 // self.beam_size
-            self._idle: LifoQueue[Any] = LifoQueue()
-            for runner in runners:
-                # The first call of a runner prepares its weights. A search takes the last one put.
-                self._idle.put(runner)
-                source = [*[UNK_ID] * self._codes, EOS_ID]  # A sentence without words.
-                next(self._search(1, EncodedSentences([""], [source], set()), [0]))
+            self._load(directory, Interpreter)
         except BUGS:
             raise
         except Exception as error:
             # The libraries raise exceptions of any class for damaged files.
             problem = f"{directory} is not usable ({reason_of(error)})"
             raise UserError(f"{problem}: export the model again.") from error
+
+    def _load(self, directory: Path, interpreter: Callable[..., Any]) -> None:
+        """Reads the files of the directory, and prepares an interpreter for each core."""
+        config = read_json(directory / CONFIG)
+        if config.get("version") != VERSION:
+            raise ValueError(f"its version is {config.get('version')}, not {VERSION}")
+        self.beam_size, self.trained_length = config["beam_size"], config["trained_length"]
+        self._longest, self._codes = config["max_source_length"], config["codes"]
+        # All interpreters share these bytes; given a path, each would map the file again.
+        model = self.path.read_bytes()
+        cores = usable_cores()
+        interpreters = [interpreter(model_content=model, num_threads=1) for _ in range(cores)]
+        runners = [loaded.get_signature_runner() for loaded in interpreters]
+        self.subwords = open_pair(directory)
+        self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
+        inputs = runners[0].get_input_details()
+        self._shortlist = ShortlistFile.read(directory / SHORTLIST) if "among" in inputs else None
+        never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
+        self._never = np.isin(np.arange(config["vocab_size"]), [*never])
+        # A file takes one line at a time, or batches. Larger batches than these are slower.
+        batch_size = inputs["source_ids"]["shape_signature"][0]
+        self._tokens_per_batch = 1 if batch_size == 1 else 256 // self.beam_size
+        self._idle: LifoQueue[Any] = LifoQueue()
+        no_words = EncodedSentences([""], [[*[UNK_ID] * self._codes, EOS_ID]], set())
+        for runner in runners:
+            # The first call of a runner prepares its weights. A search takes the last one put.
+            self._idle.put(runner)
+            next(self._search(1, no_words, [0]))
 
     def translate(
         self,

@@ -110,6 +110,5 @@ def load(
             problem = f"{directory.path} has other subwords than {first.path}"
             raise UserError(f"{problem}: choose models trained on the same prepared data.")
     models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
-    path = first.shortlist_npz
-    shortlist = ShortlistFile.read(path) if path.exists() else None
+    shortlist = ShortlistFile.read(first.shortlist_npz) if first.shortlist_npz.exists() else None
     return Translator(models, subwords, settings, shortlist)

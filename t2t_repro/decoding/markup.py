@@ -25,6 +25,9 @@ _WORD = re.compile(r"\S+")
 # Limits the elements of a sentence, and the aligned words of one: time grows with their square.
 _MOST = 100
 
+# A tag in the translation: its position, its order among those at this position, its text.
+_PlacedTag = tuple[int, tuple[int, int], str]
+
 
 def translate_marked(
     texts: Sequence[str], translate: Translate, align: Align | None
@@ -39,18 +42,18 @@ def translate_marked(
     Returns:
         a translation of each; one without text if its markup cannot be placed.
     """
-    lifted = [take_out_markup(text) if align else (text, {}) for text in texts]
-    results = [*translate([plain for plain, _ in lifted])]
-    marked = [n for n, (_, cuts) in enumerate(lifted) if cuts and not results[n].truncated]
-    sources, targets = [lifted[n][0] for n in marked], [results[n].text for n in marked]
-    all_links = align(sources, targets) if align and marked else ()
-    for n, links in zip(marked, all_links, strict=True):
-        results[n] = results[n]._replace(text=insert_markup(texts[n], results[n].text, links))
+    plain = [take_out_markup(text)[0] if align else text for text in texts]
+    results = [*translate(plain)]
+    # Indices of the texts whose markup was taken out and has to be put back.
+    lifted = [n for n, text in enumerate(texts) if text != plain[n] and not results[n].truncated]
+    if align and lifted:
+        all_links = align([plain[n] for n in lifted], [results[n].text for n in lifted])
+        for n, links in zip(lifted, all_links, strict=True):
+            results[n] = results[n]._replace(text=insert_markup(texts[n], results[n].text, links))
     for n, text in enumerate(texts):
-        tags = [tag[0] for tag in _TAG.finditer(text)]
-        translated_tags = [tag[0] for tag in _TAG.finditer(results[n].text)]
-        # Tags that were translated with the text may be ill-formed if they changed.
-        if tags and tags != translated_tags and not lifted[n][1]:
+        # Tags that were translated with the text; they may be ill-formed if they changed.
+        tags = [tag[0] for tag in _TAG.finditer(text)] if text == plain[n] else []
+        if tags and tags != [tag[0] for tag in _TAG.finditer(results[n].text)]:
             results[n] = results[n]._replace(text="")
     return results
 
@@ -110,11 +113,11 @@ def _best_run(own: Sequence[int]) -> tuple[int, int]:
     Args:
         own: indices of words, at least one, ascending.
     """
-    # Words a to b, where a is own[i] and b is own[j].
-    runs = ((i, a, j, b) for i, a in enumerate(own) for j, b in enumerate(own[i:], i))
-    # j - i + 1 words of `own`, less the others, are 2·(j - i) - (b - a) + 1.
-    *_, first, last = max((2 * (j - i) - (b - a), b - a, -a, a, b) for i, a, j, b in runs)
-    return first, last
+    runs = (own[start : end + 1] for start in range(len(own)) for end in range(start, len(own)))
+    # The words of `own`, less the others, are twice the words of `own` less all words of the run.
+    # Longer runs are better among equals; of these `max` returns the first.
+    best = max(runs, key=lambda run: (2 * len(run) - (run[-1] - run[0]), run[-1] - run[0]))
+    return best[0], best[-1]
 
 
 def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
@@ -130,47 +133,58 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
         word aligns with the element's words.
     """
     plain, cuts = take_out_markup(text)
-    source, words = ([word.span() for word in _WORD.finditer(side)] for side in (plain, target))
-    span_of = dict(enumerate(source))
+    words = [word.span() for word in _WORD.finditer(target)]
+    source_words = dict(enumerate(word.span() for word in _WORD.finditer(plain)))
     # By word of `target`, the span of the source word that it aligns with.
-    aligned = [span_of.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
-    shown = masked(target)
+    aligned = [source_words.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
+    shown, shown_target = masked(plain), masked(target)
     # The innermost element of each word of `target`, and the span of each element; -1: no element.
     owners, spans = [-1] * len(words), {-1: (0, len(target))}
-    # Position, order among those at this position, text.
-    tags: list[tuple[int, tuple[int, int], str]] = []
+    tags: list[_PlacedTag] = []
     for number, (parent, opening, closing) in enumerate(elements(text)):
         start, end = cuts[opening.start()], cuts[closing.start()]
         if not plain[start:end].strip():
-            # An empty element: before the word of `target` that aligns with the next source word;
-            # if there is none, at the end, before a full stop.
-            later = [(low, n) for n, (low, _) in enumerate(aligned) if low >= start]
-            position = words[min(later)[1]][0] if later else len(target.rstrip(" .!?:"))
-            # Directly after a word, and before white space, it belongs to what ends there: it goes
-            # after the word in front of this position.
-            is_end = later and closing[3] and plain[start - 1 : start].strip() and position
-            position = len(target[:position].rstrip()) if is_end else position
-            for tag in {opening, closing}:  # One tag if they are the same.
-                # With the white space that `take_out_markup` took out.
-                after = "" if is_end else tag[3]
-                with_blank = tag[0] + after if later else (tag[2] or "") + tag[0]
-                tags.append((position, (1, tag.start()), with_blank))
+            # Where each later source word starts, and where the word that aligns with it does.
+            later = [(low, words[n][0]) for n, (low, _) in enumerate(aligned) if low >= start]
+            _, next_word = min(later, default=(start, None))
+            ends_word = bool(closing[3] and plain[start - 1 : start].strip())
+            tags += _place_empty({opening, closing}, target, next_word, ends_word)
             continue
         own = [n for n, (low, high) in enumerate(aligned) if low < end and high > start]
         if not 0 < len(own) < _MOST or re.search(SIGN, target):
             return ""
         first, last = _best_run(own)
+        low, high = words[first][0], words[last][1]
+        content, inner = shown[start:end].strip(), WORDS.search(shown_target, low, high)
         # Punctuation at the ends is inside of the element where the source has it inside.
-        content, run = masked(plain)[start:end].strip(), (words[first][0], words[last][1])
-        core = match.span() if (match := WORDS.search(shown, *run)) else run
-        low = max(spans[parent][0], (core if WORDS.match(content) else run)[0])
-        high = min(spans[parent][1], (core if WORDS.match(content[-1]) else run)[1])
+        if inner and WORDS.match(content):
+            low = inner.start()
+        if inner and WORDS.match(content[-1]):
+            high = inner.end()
+        low, high = max(low, spans[parent][0]), min(high, spans[parent][1])
         if low >= high or {*owners[first : last + 1]} != {parent}:
             return ""
-        spans[number], owners[first : last + 1] = (low, high), [number] * (last + 1 - first)
+        spans[number] = low, high
+        owners[first : last + 1] = [number] * (last + 1 - first)
         # At the same position: closing tags first, inner ones before outer ones.
         tags += [(low, (1, opening.start()), opening[0]), (high, (0, -number), closing[0])]
-    marked, done = "", 0
-    for position, _, tag_text in sorted(tags):
-        marked, done = marked + target[done:position] + tag_text, position
-    return marked + target[done:]
+    # The last tag first, so that the positions of the others stay valid.
+    for position, _, tag in sorted(tags, reverse=True):
+        target = target[:position] + tag + target[position:]
+    return target
+
+
+def _place_empty(
+    tags: set[re.Match[str]], target: str, next_word: int | None, ends_word: bool
+) -> list[_PlacedTag]:
+    """Places an empty element before the word at `next_word`; None: there is no later word."""
+    if next_word is None:
+        # At the end, before a full stop.
+        position = len(target.rstrip(" .!?:"))
+        return [(position, (1, tag.start()), (tag[2] or "") + tag[0]) for tag in tags]
+    if ends_word and next_word > 0:
+        # Between a word and white space it belongs to what ends there, as a line break does.
+        position = len(target[:next_word].rstrip())
+        return [(position, (1, tag.start()), tag[0]) for tag in tags]
+    # With the white space that `take_out_markup` took out.
+    return [(next_word, (1, tag.start()), tag[0] + tag[3]) for tag in tags]

@@ -5,8 +5,9 @@ Aziz 2020), but those of a beam work too (Kumar and Byrne 2004).
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,7 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     """Computes the chrF of each hypothesis against its reference, in percent."""
     from sacrebleu.metrics import CHRF  # Most translators need no sacreBLEU.
 
-    # One metric for each reference: it extracts the reference's n-grams once.
-    metrics = {reference: CHRF(references=[[reference]]) for reference in set(references)}
-    return _scores(metrics, hypotheses, references)
+    return _scores(CHRF, hypotheses, references)
 
 
 @configurable(denylist=["hypotheses", "references"])
@@ -38,18 +37,16 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     """
     from sacrebleu.metrics import BLEU
 
-    tokenizer = bleu_tokenizer(set(references))
-    metrics = {
-        reference: BLEU(tokenize=tokenizer, effective_order=True, references=[[reference]])
-        for reference in set(references)
-    }
-    return _scores(metrics, hypotheses, references)
+    metric = partial(BLEU, tokenize=bleu_tokenizer(set(references)), effective_order=True)
+    return _scores(metric, hypotheses, references)
 
 
 def _scores(
-    metrics: Mapping[str, Any], hypotheses: Sequence[str], references: Sequence[str]
+    metric: Callable[..., Any], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[float]:
-    """Scores each hypothesis by the sacreBLEU metric that `metrics` has for its reference."""
+    """Scores each hypothesis against its reference by a metric of sacreBLEU."""
+    # One metric for each reference: it extracts the reference's n-grams once.
+    metrics = {reference: metric(references=[[reference]]) for reference in set(references)}
     pairs = zip(hypotheses, references, strict=True)
     # None stands for the reference that the metric was made with.
     return [metrics[reference].corpus_score([text], None).score for text, reference in pairs]
@@ -84,9 +81,9 @@ class MinimumBayesRisk:
         first_with = {hypothesis.text: hypothesis for hypothesis in reversed(hypotheses)}
         count_of = Counter(hypothesis.text for hypothesis in hypotheses)
         texts, counts = list(count_of), np.array(list(count_of.values()))
-        # Each text as a hypothesis with each text as its reference.
-        pairs = [text for text in texts for _ in texts], texts * len(texts)
-        utilities = np.asarray(self.utility(*pairs), np.float64).reshape(len(texts), -1)
+        # [texts, texts]: the utility of each text, by row, with each as its reference, by column.
+        rows, columns = [text for text in texts for _ in texts], texts * len(texts)
+        utilities = np.asarray(self.utility(rows, columns), np.float64).reshape(len(texts), -1)
         # [texts, texts]: the number of other hypotheses with each reference's text.
         others = counts - np.eye(len(texts)) if len(hypotheses) > 1 else np.ones([1, 1])
         expected = (utilities * others).sum(axis=1) / others.sum(axis=1)

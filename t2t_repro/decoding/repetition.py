@@ -26,8 +26,9 @@ def without_cycles(text: str, source: str) -> str:
     for run in _REPEATED.finditer(normalized):
         repetitions, unit = len(run[0]) // len(run[1]), run[1].split()
         letters = sum(map(str.isalpha, run[0]))
-        is_double = len(unit) > 1 or run[0].strip() == normalized.strip(" .!?")
-        is_double = is_double and letters >= 12 and all(map(str.isalpha, unit))
+        is_whole_text = run[0].strip() == normalized.strip(" .!?")
+        is_long = letters >= 12 and all(map(str.isalpha, unit))
+        is_double = is_long and (len(unit) > 1 or is_whole_text)
         if repetitions > in_source and (is_double or (repetitions > 2 and letters >= 6)):
             # Each word has one blank after it: blanks count the words up to an end.
             first, last = (normalized.count(" ", 0, end) - 1 for end in (run.end(1), run.end()))

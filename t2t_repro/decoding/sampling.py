@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 # The random bits that a number between 0 and 1 is made of.
 _UNIFORM_BITS = 53
 # splitmix64's constants, as signed numbers.
-_INCREMENT, _FACTOR_1, _FACTOR_2 = (
-    bits - 2**64 for bits in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
+_INCREMENT = 0x9E3779B97F4A7C15 - 2**64
+_FACTOR_1 = 0xBF58476D1CE4E5B9 - 2**64
+_FACTOR_2 = 0x94D049BB133111EB - 2**64
 
 
 class _State(NamedTuple):
@@ -70,8 +70,7 @@ class SamplingSteps(StepLoop):
         self, state: _State, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
     ) -> _State:
         """Draws the next id of every sample that has not ended (see `StepLoop`)."""
-        allowed_logits = without_ids(logits, self.constraints.forbidden)
-        ids = self._draw(allowed_logits, hashed(row.extra, step))
+        ids = self._draw(without_ids(logits, self.constraints.forbidden), hashed(row.extra, step))
         if row.prefix:
             forced = prefix_id(row.prefix[0], step)[:, None]
             ids = tf.where(forced != PAD_ID, forced, ids)
@@ -89,8 +88,7 @@ class SamplingSteps(StepLoop):
 
     def is_done(self, state: _State, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
         """Returns which rows are at their length limit, or have only ended samples: [active]."""
-        have_all_ended = tf.reduce_all(state.last_ids == EOS_ID, axis=1)
-        return (step >= row.max_target_lengths) | have_all_ended
+        return (step >= row.max_target_lengths) | tf.reduce_all(state.last_ids == EOS_ID, axis=1)
 
     def results(self, state: _State) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns all samples, finished or not (see `StepLoop`)."""
@@ -164,8 +162,7 @@ def draw_from_top_k(
         p_before = tf.cumsum(p, axis=-1, exclusive=True)
         p = tf.where(p_before < nucleus * tf.reduce_sum(p, axis=-1, keepdims=True), p, 0.0)
     # Times belong to ids, not to ranks, so that rounding in near ties changes nothing.
-    rank = _race_winner(p, exponentials(states[:, None], ids))
-    return tf.gather(ids, rank, batch_dims=1)
+    return tf.gather(ids, _race_winner(p, exponentials(states[:, None], ids)), batch_dims=1)
 
 
 def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Tensor:
@@ -266,8 +263,8 @@ def keys_of(ids: tf.Tensor) -> tf.Tensor:
     Returns:
         [batch] int64.
     """
-    positions = tf.range(tf.shape(ids)[1])
-    hashes = hashed(hashed(tf.cast(ids, tf.int64), 0), positions)
+    # Of each id at its position.
+    hashes = hashed(hashed(tf.cast(ids, tf.int64), 0), tf.range(tf.shape(ids)[1]))
     return tf.reduce_sum(tf.where(ids != PAD_ID, hashes, 0), axis=1)
 
 

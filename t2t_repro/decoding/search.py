@@ -103,14 +103,11 @@ def log_numbered_lines(first: int | None, indices: Collection[int], message: str
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
     """Logs a message about the lines with these indices: five line numbers, and how many more.
 
-    Logs only how many lines if `first`, the number of the first line, is None. Logs nothing if
-    there are no indices.
+    Logs only how many if `first`, the number of the first line, is None; nothing without indices.
     """
-    if not indices:
-        return
-    if first is None:
+    if first is None and indices:
         logging.warning(f"{len(indices)} texts: {message}")
-    else:
+    elif first is not None and indices:
         numbers = ", ".join(str(first + index) for index in sorted(indices)[:5])
         more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
         logging.warning(f"line{'s' if len(indices) > 1 else ''} {numbers}{more}: {message}")

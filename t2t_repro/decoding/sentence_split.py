@@ -11,10 +11,8 @@ from t2t_repro.decoding.kept import masked
 SYMBOLS = "\u200d-\u200f\u202a-\u202e\u2066-\u2069\ufe0f\u20e3\u2190-\u2bff\U0001f000-\U0001faff"
 
 # Languages for which sentencex has rules: their codes of three letters and of two.
-_PAIRS = (
-    "amh=am bul=bg cat=ca ces=cs dan=da deu=de ell=el fin=fi fra=fr hye=hy ita=it kaz=kk nld=nl "
-    "pol=pl por=pt rus=ru slk=sk spa=es tam=ta ukr=uk"
-)
+_PAIRS = """amh=am bul=bg cat=ca ces=cs dan=da deu=de ell=el fin=fi fra=fr hye=hy ita=it kaz=kk
+nld=nl pol=pl por=pt rus=ru slk=sk spa=es tam=ta ukr=uk"""
 _CODES = dict(pair.split("=") for pair in _PAIRS.split())
 
 # The most characters given to sentencex: its time grows with the square of their number.

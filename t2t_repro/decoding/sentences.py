@@ -29,7 +29,6 @@ _MARK = rf"\s|&nbsp;|(?-i:\\[nrt](?![a-z]))|~~|[*•·|{SYMBOLS}]|(?<!_)_(?!_)|{
 _LEAD = re.compile(rf"(?i)(?:{_MARK}|[^\w\s{{}}%$@(\[«“„]++(?<![\"'])\s|\(?\d{{1,3}}[.)]\s)*+")
 _TAIL = re.compile(rf"(?i)(?:{_MARK}|[,(\[{{«“‘„¿¡]|(?<=\s)[-–—/#\"'&]+)++|\Z")
 
-_NUMBER = re.compile(r"\d+")
 _COMMA_GAP = re.compile(r"(?<=[,;:،؛—])\s++(?!\d)|(?<=[、，；：])(?!\Z)")
 _BLANK_GAP = re.compile(r"\s+")
 
@@ -105,19 +104,20 @@ def translate_sentences(
     """
     lines = [line.removeprefix("\ufeff") for line in texts("lines", lines)]
     split_lines = [[*_split_line(line, language)] for line in lines]
-    done = {"": Translation("", 0.0)}
+    translations = {"": Translation("", 0.0)}
     divisions: dict[str, _Division] = {}
     wanted = [text for parts in split_lines for text, _ in parts]
     # Parts of a text are translated in the next round.
-    while new := [text for text in dict.fromkeys(wanted) if text not in done]:
+    while new := [text for text in dict.fromkeys(wanted) if text not in translations]:
         # Texts that are too long are not translated: `_divide` halves truncated ones.
-        done |= {text: Translation("", 0, truncated=True) for text in long(new) if _gaps(text)}
-        whole = [text for text in new if text not in done]
-        done.update(zip(whole, translate_marked(whole, translate, align), strict=True))
-        divisions |= {text: _divide(text, done[text]) for text in new}
+        too_long = [text for text in long(new) if _gaps(text)]
+        translations |= dict.fromkeys(too_long, Translation("", 0, truncated=True))
+        whole = [text for text in new if text not in translations]
+        translations.update(zip(whole, translate_marked(whole, translate, align), strict=True))
+        divisions |= {text: _divide(text, translations[text]) for text in new}
         wanted = [part for text in new for part, _ in divisions[text][0]]
-    cleaned = {text: _without_additions(text, translation) for text, translation in done.items()}
-    used_parts = ([*_used_parts(parts, cleaned, divisions)] for parts in split_lines)
+    cleaned = {text: _without_additions(text, found) for text, found in translations.items()}
+    used_parts = [[*_used_parts(parts, cleaned, divisions)] for parts in split_lines]
     return [_join(line, parts, cleaned) for line, parts in zip(lines, used_parts, strict=True)]
 
 
@@ -139,17 +139,24 @@ def _split_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
     elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):  # No marks.
         yield codes + text, after
     else:
-        # The end of the leading marks, and the start of the trailing ones. `_TAIL` always matches
-        # at the end of the text.
-        lead = len(text) - len(_LEAD.sub("", text, count=1))
-        tail = next(run.start() for run in _TAIL.finditer(text, lead) if run.end() == len(text))
-        # An element with one tag in the sentence, and the other in its marks, stays whole. Of each:
-        # the start of its first tag, and the start and the end of its last.
-        spans = [(opening.start(), *closing.span()) for _, opening, closing in elements(text)]
-        start = min([lead, *(first for first, last, _ in spans if first < lead <= last < tail)])
-        end = max([tail, *(end for first, _, end in spans if first >= start)])
+        start, end = _between_marks(text)
         yield "", text[:start]
         yield codes + text[start:end], text[end:] + after
+
+
+def _between_marks(text: str) -> tuple[int, int]:
+    """Returns where a sentence starts and ends between its marks; elements stay whole."""
+    # `_LEAD` matches at the beginning, and `_TAIL` at the end, if only the empty text.
+    lead = next(_LEAD.finditer(text)).end()
+    tail = next(run.start() for run in _TAIL.finditer(text, lead) if run.end() == len(text))
+    start, end = lead, tail
+    # An element with one tag in the sentence, and the other in its marks, belongs to the sentence.
+    for _, opening, closing in elements(text):
+        if opening.start() < lead <= closing.start() < tail:
+            start = min(start, opening.start())
+        if opening.start() >= start:
+            end = max(end, closing.end())
+    return start, end
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
@@ -171,7 +178,7 @@ def _divide(text: str, translation: Translation) -> _Division:
     target = translation.text
     letters, source_letters = length_in_letters(target), length_in_letters(text)
     is_bad = translation.truncated or without_cycles(target, text) != target
-    has_lost_numbers = len(_NUMBER.findall(text)) > len(_NUMBER.findall(target))
+    has_lost_numbers = len(re.findall(r"\d+", text)) > len(re.findall(r"\d+", target))
     # 1.5: a third of the source's letters is lost.
     has_lost_much = source_letters > 40 and (source_letters > 1.5 * letters or has_lost_numbers)
     # Without letters it is not doubtful: its markup could not be placed (see `translate_marked`).
@@ -179,13 +186,14 @@ def _divide(text: str, translation: Translation) -> _Division:
     codes = languages_in_front(text)
     parts_to_keep = kept(text.removeprefix(codes))
     is_broken = bool(parts_to_keep) and parts_to_keep != kept(target)
-    if (is_bad or is_doubtful) and (gaps := _gaps(text)):
-        start, end = gaps[len(gaps) // 2].span()
-        halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
-        parts = [part for half in halves for part in _split_marks(half, codes)]
-        # Halves of a good translation have to be longer by a ninth; those of a bad one are used.
-        return parts, -1 if is_bad or is_broken else letters / 0.9
-    return ([*_between_kept(text)], -1) if is_broken else ([], 0)
+    gaps = _gaps(text) if is_bad or is_doubtful else []
+    if not gaps:
+        return ([*_between_kept(text)], -1) if is_broken else ([], 0)
+    start, end = gaps[len(gaps) // 2].span()
+    halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
+    parts = [part for half in halves for part in _split_marks(half, codes)]
+    # Halves of a good translation have to be longer by a ninth; those of a bad one are used.
+    return parts, -1 if is_bad or is_broken else letters / 0.9
 
 
 def _used_parts(
@@ -195,11 +203,14 @@ def _used_parts(
     for text, after in parts:
         division, limit = divisions.get(text, ([], 0))
         smaller = [*_used_parts(division, translations, divisions)]
+        letters = sum(length_in_letters(translations[part].text) for part, _ in smaller)
         # An undivided part stays: it has no smaller parts, and 0 letters do not exceed its limit 0.
-        if sum(length_in_letters(translations[part].text) for part, _ in smaller) <= limit:
-            smaller = [(text, "")]
-        *others, (last, after_last) = smaller
-        yield from [*others, (last, after_last + after)]
+        if letters <= limit:
+            yield text, after
+        else:
+            # What follows the part follows the last of its own parts.
+            *others, (last, after_last) = smaller
+            yield from [*others, (last, after_last + after)]
 
 
 def _between_kept(text: str) -> Iterator[SentencePart]:
@@ -233,23 +244,23 @@ def _without_additions(text: str, translation: Translation) -> Translation:
 
 def _join(line: str, parts: Sequence[SentencePart], translations: _Translations) -> Translation:
     """Joins the translations of a line's parts; returns the line if its kept parts differ."""
-    of_parts = [translations[text] for text, _ in parts]
+    used = [translations[text] for text, _ in parts]
     codes = languages_in_front(line)
     line = line.replace(codes, "", 1)
-    # Pairs of source and translation; a blank before the first one.
+    # Pairs of source and translation, which is not empty; a blank before the first one.
     pieces = [(" ", " ")]
     for text, after in parts:
         source, target = text.removeprefix(codes), translations[text].text
         # A model ends a part as a sentence, but the text after the part has its own punctuation.
-        goes_on = after.strip() and not source.endswith(".")
-        target = target[:-1] if goes_on and target.endswith((".", ",")) else target
+        if after.strip() and not source.endswith(".") and target.endswith((".", ",")):
+            target = target[:-1]
         pieces += [piece for piece in ((source, target), (after, after)) if piece[1]]
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
         text=joined if kept(joined) == kept(line) else line,
-        score=sum((translation.score for translation in of_parts), 0.0),
-        finished=all(translation.finished for translation in of_parts),
-        truncated=any(translation.truncated for translation in of_parts),
+        score=sum((translation.score for translation in used), 0.0),
+        finished=all(translation.finished for translation in used),
+        truncated=any(translation.truncated for translation in used),
     )
 
 
@@ -257,7 +268,6 @@ def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
     """Returns a blank between two pieces if only the language of the translations needs one."""
     # The two characters beside the border.
     in_source, in_target = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
-    if re.search(rf"\s|{SIGN}", in_target):
-        return ""
     # Chinese quotation marks are not signs, as other languages have them too.
-    return " " if re.search(f"{SIGN}|”“", in_source) else ""
+    has_sign_in_source = re.search(f"{SIGN}|”“", in_source)
+    return " " if has_sign_in_source and not re.search(rf"\s|{SIGN}", in_target) else ""

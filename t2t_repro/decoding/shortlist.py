@@ -24,9 +24,8 @@ class LexicalShortlist:
 
     def __init__(self, file: ShortlistFile, vocab_size: int, forbidden: tuple[int, ...]) -> None:
         self._lists = tf.RaggedTensor.from_row_splits(file.ids, file.splits)
-        forbidden_ids = {PAD_ID, *forbidden} - {UNK_ID}
         # Both [vocab], bool.
-        self._forbidden = np.isin(np.arange(vocab_size), list(forbidden_ids))
+        self._forbidden = np.isin(np.arange(vocab_size), list({PAD_ID, *forbidden} - {UNK_ID}))
         self._always = np.isin(np.arange(vocab_size), file.always)
 
     def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:

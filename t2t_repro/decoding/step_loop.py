@@ -120,34 +120,30 @@ class StepLoop(ABC):
         """Runs a segment; returns the next step, the rows not done, and the batch's new state."""
         search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
         step, search = self._run_steps(step, search)
-        # [active, 1], as the scatter needs them.
-        indices = search.batch_rows[:, None]
-        batch_state = tf.nest.map_structure(
-            lambda whole, active: tf.tensor_scatter_nd_update(whole, indices, active),
-            batch_state,
-            search.state,
-        )
+
+        def updated(whole: tf.Tensor, active: tf.Tensor) -> tf.Tensor:
+            # Indices [active, 1], as the scatter needs them.
+            return tf.tensor_scatter_nd_update(whole, search.batch_rows[:, None], active)
+
+        batch_state = tf.nest.map_structure(updated, batch_state, search.state)
         return step, self._without_done(step, search), batch_state
 
-    def _run_steps(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
+    def _run_steps(self, first: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
         """Runs `SEGMENT` steps, or fewer if all rows are done; returns the step after the last."""
-        row = search.row
 
         def goes_on(step: tf.Tensor, state: Any, cache: Cache) -> tf.Tensor:
-            done = self.is_done(state, step, row)
-            return (step < first_step + SEGMENT) & ~tf.reduce_all(done)
+            return (step < first + SEGMENT) & ~tf.reduce_all(self.is_done(state, step, search.row))
 
         def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple[tf.Tensor, Any, Cache]:
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
             logits = tf.cast(logits, tf.float32)
-            free = self.constraints.free
-            if free:
+            if self.constraints.free:
                 # The first `free` ids of a prefix have probability 1: log P(id) = 0.
-                forced = prefix_id(row.prefix[0], step)
+                forced = prefix_id(search.row.prefix[0], step)
                 certain = tf.one_hot(forced, logits.shape[-1], 0.0, float("-inf"))[:, None]
-                logits = tf.where(step < free, certain, logits)
-            new_state = self.advance(state, logits, step, row)
-            done = self.is_done(state, step, row)
+                logits = tf.where(step < self.constraints.free, certain, logits)
+            new_state = self.advance(state, logits, step, search.row)
+            done = self.is_done(state, step, search.row)
             state = tf.nest.map_structure(partial(where_row, done), state, new_state)
             # Some models lose the static shape, which the loop needs.
             cache = tf.nest.map_structure(
@@ -155,8 +151,7 @@ class StepLoop(ABC):
             )
             return step + 1, state, cache
 
-        loop_vars = (first_step, search.state, search.cache)
-        step, state, cache = tf.while_loop(goes_on, advance, loop_vars)
+        step, state, cache = tf.while_loop(goes_on, advance, (first, search.state, search.cache))
         return step, search._replace(state=state, cache=cache)
 
     def _without_done(self, step: int | tf.Tensor, search: _Active) -> _Active:

@@ -110,9 +110,8 @@ class Translator:
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
         self.beam_size = self.settings.search.beam_size
         self._workers = self.settings.workers or default_workers()
-        self._planner = BatchPlanner(
-            self.settings.tokens_per_batch, self._workers, self.beam_size, self._bytes_of
-        )
+        tokens = self.settings.tokens_per_batch
+        self._planner = BatchPlanner(tokens, self._workers, self.beam_size, self._bytes_of)
         self._decode = tf.function(self.search_batch, autograph=False)
         self._compiled: set[Callable[..., SearchResult]] = set()  # Graphs that were called.
         ids = [tf.TensorSpec([None, None], tf.int32)] * 2
@@ -186,10 +185,9 @@ class Translator:
         prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
         truncated = sources.truncated | cut_prefixes
         log_untrained(sources.ids, self.trained_length, first)
-        rerank = self.settings.rerank
         has_prefix = any(prefix_ids)
         inputs = [sources.ids, prefix_ids] if has_prefix else [sources.ids]
-        decode = self._decode_graph(self.beam_size if rerank else n_best, has_prefix)
+        decode = self._decode_graph(self.beam_size if self.settings.rerank else n_best, has_prefix)
 
         def translate_batch(batch: NDArray) -> Iterator[list[Translation]]:
             """Yields the translations of each sentence of a batch, from their indices."""
@@ -197,10 +195,8 @@ class Translator:
             result = decode(*map(tf.constant, padded_inputs))
             hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
             for index, ids, scores in hypotheses:
-                translations = decoded(ids[:, self.codes :], scores, self.subwords.target.decode)
-                ordered = rerank.rerank(translations) if rerank else translations
-                cut = index in truncated
-                yield [translation._replace(truncated=cut) for translation in ordered[:n_best]]
+                best = self._decoded(ids, scores)[:n_best]
+                yield [translation._replace(truncated=index in truncated) for translation in best]
 
         batches, workers = self._planner.plan(list(map(len, sources.ids)))
         if min(len(batches), workers) > 1 and decode not in self._compiled:
@@ -217,6 +213,12 @@ class Translator:
         """Returns the graph of `search_batch` for an n_best; it takes batches of any shape."""
         ids = tf.TensorSpec([None, None], tf.int32)
         return self._decode.get_concrete_function(ids, n_best, *([ids] if has_prefix else []))
+
+    def _decoded(self, ids: NDArray, scores: NDArray) -> list[Translation]:
+        """Returns the translations of a sentence (see `decoded`), reranked if that is set."""
+        translations = decoded(ids[:, self.codes :], scores, self.subwords.target.decode)
+        reranker = self.settings.rerank
+        return reranker.rerank(translations) if reranker else translations
 
     def score(
         self, sources: Texts, targets: Texts, *, first: int | None = 1, report: Report = None
@@ -395,34 +397,34 @@ class Translator:
         if self.codes:
             code, source = tf.split(source, [self.codes, -1], axis=1)
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
-        # The ensemble of one model returns logits.
-        is_normalized = len(self.models) > 1
         grammar = self._grammar
-        state = grammar.begin(source, limits, self.beam_size) if grammar else None
         soft = grammar if isinstance(grammar, SoftGrammar) else None
-        # With a shortlist: the ids that are scored, if not all, and the mask of each sentence.
-        ids, masks = None, []
+        state = grammar.begin(source, limits, self.beam_size) if grammar else None
+        allowed: tf.Tensor | None = None  # With a shortlist: the ids of a sentence, [batch, vocab].
         # A grammar of hard rules may need any id.
         if self._shortlist and (soft or not grammar):
             needed = [] if prefix is None else [prefix]
             needed += [soft.wanted(state)] if soft else []
-            masks = [self._shortlist.allowed(source, *needed)]
-            # In this search an id is its index in `ids`; others, such as your own, see all ids.
-            if isinstance(self.settings.search, BeamSearch):
-                ids, *masks = narrowed(*masks)
-                prefix = None if prefix is None else places_among(ids, prefix)
-                state = soft.among(state, ids) if soft else None
+            allowed = self._shortlist.allowed(source, *needed)
+        ids: tf.Tensor | None = None  # The ids that are scored; None for all.
+        # In this search an id is its index in `ids`; others, such as your own, see all ids.
+        if allowed is not None and isinstance(self.settings.search, BeamSearch):
+            ids, allowed = narrowed(allowed)
+            prefix = None if prefix is None else places_among(ids, prefix)
+            state = soft.among(state, ids) if soft else None
         decoder = self._ensemble.decoder(self.beam_size, ids)
-        cache: Cache = decoder.begin(source, *masks)
-        model: StepModel = GrammaticalModel(decoder, grammar, is_normalized) if grammar else decoder
+        model: StepModel = decoder
+        cache: Cache = decoder.begin(source) if allowed is None else decoder.begin(source, allowed)
+        # A model alone returns logits, an ensemble log-probabilities, and so does a grammar.
+        is_ensemble = len(self.models) > 1
         if grammar:
-            cache, is_normalized = (cache, state), True
+            model, cache = GrammaticalModel(decoder, grammar, is_ensemble), (cache, state)
         gain = soft.gain(state) if soft else 0.0
         # Narrowed ids are indices, of which PAD, EOS and UNK alone equal the ids. The shortlist
         # leaves out the other forbidden ones.
         forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
         constraints = DecodingConstraints(
-            with_codes, prefix, seeds, forbidden, is_normalized, self.codes, gain
+            with_codes, prefix, seeds, forbidden, is_ensemble or bool(grammar), self.codes, gain
         )
         search = self.settings.search.search
         result = search(model, cache, limits, tf.reduce_max(limits), n_best, constraints)

@@ -33,9 +33,8 @@ _KEY = re.compile(r"""(?x)(?<![\w&~\\./-])
     (?:(?:[A-ZÀ-Þ][^\W\d_]*|[^\W\d_]+(?!_))(?=.[a-zß-ÿ]))?([&_~])[^\W\d_]""")
 
 # C's placeholders, whose order matters; not "5% of" and "5 % of".
-_ARGUMENT = re.compile(
-    r"%(?!(?<=\d%)[ -]|(?<=\d\s%) )[-+ #0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]"
-)
+_ARGUMENT = re.compile(r"""(?x)%(?!(?<=\d%)[ -]|(?<=\d\s%)[ ])
+    [-+ #0'qI]*[\d*]*(?:\.[\d*]+)?[hljztLqw]*[a-zA-Z%<>]""")
 
 # ICU's plural and select messages, which a model cannot translate.
 _FORMS = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select)")

@@ -2,9 +2,9 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape, unescape
-from itertools import accumulate, count, groupby
+from itertools import accumulate, count, groupby, pairwise
 
 from t2t_repro.decoding.kept import KEPT
 from t2t_repro.decoding.markup import EMPTY
@@ -27,7 +27,7 @@ _MARKUP = re.compile(rf"""(?isx)<!--(?:-?>|.*?(?:-->|\Z))
 _KEPT = re.compile("pre|code|kbd|samp|var|math|textarea|xmp")
 
 _INLINE = re.compile("a|abbr|b|bdi|big|del|em|font|i|ins|mark|q|s|small|span|strong|su[bp]|u|wbr")
-# Whether an element stays: group 1 is the "yes" of translate="yes".
+# The attribute of an element that stays or, if group 1 is the "yes" of translate="yes", does not.
 _NO = r"""(?i)\s(?:translate\s*=\s*["']?(?:no|(yes))|class\s*=\s*["']?[^"'=>]*\bnotranslate)\b"""
 
 # The start tag of the first element ends the second. An element that ends its like has an optional
@@ -52,40 +52,43 @@ def split_html(html: str) -> Iterator[Piece]:
     Elements of `_KEPT`, and those with translate="no" or class="notranslate", stay as they are,
     except for elements in them with translate="yes". If a required end tag is missing, all until
     the end of the HTML stays. Addresses, placeholders and @names with tags in them stay, too.
-
-    Args:
-        html: any text, also broken HTML.
     """
     pieces = [*_text_and_markup(html)]
-    starts = [*accumulate((len(shown) for _, shown in pieces), initial=0)]
+    texts = _hide_divided([text for _, text in pieces])
+    # Inline tags, and texts that are translated. All else is shown as a blank.
+    are_inline = [text in ("", piece) for piece, text in pieces]
+    for _, group in groupby(zip(are_inline, pieces, texts, strict=True), lambda item: item[0]):
+        yield from _split_run([(piece, text) for _, (piece, _), text in group])
 
-    def hide_divided(match: re.Match[str]) -> str:
-        # An address or placeholder becomes NULs if a tag is inside it: a piece then begins there.
+
+def _hide_divided(texts: Sequence[str]) -> list[str]:
+    """Returns texts with NULs for the addresses and placeholders that have tags inside them."""
+    starts = [*accumulate(map(len, texts), initial=0)]
+
+    def hide(match: re.Match[str]) -> str:
+        # Without a tag inside, it is in one text: none begins in it.
         is_whole = bisect_right(starts, match.start()) == bisect_left(starts, match.end())
         return match[0] if is_whole else "\0" * len(match[0])
 
-    def is_inline(piece_and_start: tuple[Piece, int]) -> bool:
-        # Or a text that is translated. Other markup and texts are shown as a blank.
-        (piece, shown), _ = piece_and_start
-        return shown in ("", piece)
-
-    shown = "".join(shown for _, shown in pieces)
     # Entities other than &amp; end an address.
-    shown = re.sub(r"&(?!amp;)#?\w+;", lambda match: '"' * len(match[0]), shown)
-    shown = KEPT.sub(hide_divided, shown)
-    for _, group in groupby(zip(pieces, starts, strict=False), is_inline):
-        run = [(piece, shown[start : start + len(text)]) for (piece, text), start in group]
-        whole = "".join(piece for piece, _ in run)
-        texts = [text for _, text in run if text.strip()]
-        numbered = _numbered(whole) if len(texts) > 1 and "\0" not in "".join(texts) else ""
-        # Texts with tags between them are translated together, or else each by itself.
-        for piece, text in [(whole, whole)] if numbered else run:
-            words = text.strip("\0 \t\n\f\r")
-            start = text.index(words)
-            end = start + len(words)
-            yield piece[:start], ""
-            yield piece[start:end], numbered.strip(" ") or _text(piece[start:end])
-            yield piece[end:], ""
+    joined = re.sub(r"&(?!amp;)#?\w+;", lambda entity: '"' * len(entity[0]), "".join(texts))
+    joined = KEPT.sub(hide, joined)
+    return [joined[start:end] for start, end in pairwise(starts)]
+
+
+def _split_run(run: list[Piece]) -> Iterator[Piece]:
+    """Yields the pieces of texts and inline tags that follow each other, without other markup."""
+    html = "".join(piece for piece, _ in run)
+    texts = [text for _, text in run if text.strip()]
+    numbered = _numbered(html) if len(texts) > 1 and "\0" not in "".join(texts) else ""
+    # Texts with tags between them are translated together, or else each by itself.
+    for piece, text in [(html, html)] if numbered else run:
+        words = text.strip("\0 \t\n\f\r")
+        start = text.index(words)
+        end = start + len(words)
+        yield piece[:start], ""
+        yield piece[start:end], numbered.strip(" ") or _text(piece[start:end])
+        yield piece[end:], ""
 
 
 def _numbered(html: str) -> str:
@@ -99,32 +102,50 @@ def _numbered(html: str) -> str:
 
 def _text_and_markup(html: str) -> Iterator[tuple[str, str]]:
     """Yields texts and tags with what is translated: the text, "" of inline tags, else a blank."""
-    # `opened`: the open elements, from the outermost one that stays. `stays[n]`: whether text stays
-    # that is inside the first n of them, and no other.
-    opened, stays, end = list[str](), [False], 0
+    # The open elements from the outermost one that stays: the tag, and whether text in it stays.
+    opened, end = list[tuple[str, bool]](), 0
     for match in _MARKUP.finditer(html):
         text = html[end : match.start()]
-        yield text, " " if stays[len(opened)] else text
+        yield text, " " if _stays(opened) else text
         tag = (match["tag"] or "").lower()
         yield match[0], "" if _INLINE.fullmatch(tag) else " "
         end = match.end()
-        if not tag or match[0].endswith("/>") or EMPTY.fullmatch(tag):
-            continue
-        # Only the 50 innermost: for all, time would grow with the square of the depth.
-        if match["end"] and tag in (innermost := opened[:-51:-1]):
-            del opened[-1 - innermost.index(tag) :]
-        elif match["end"] and opened and tag != "p" and not _INLINE.fullmatch(tag):
-            # Perhaps it ends an element around opened[0]: this ends with it if its tag is optional.
-            opened = [] if _ENDS.fullmatch(f"{opened[0]}>{opened[0]}") else opened
-        elif not match["end"]:
-            while opened and _ENDS.fullmatch(f"{tag}>{opened[-1]}"):
-                opened.pop()
-            setting, inherited = re.search(_NO, match[0]), stays[len(opened)]
-            does_stay = bool(_KEPT.fullmatch(tag)) or (not setting[1] if setting else inherited)
-            if opened or does_stay:
-                opened.append(tag)
-                stays[len(opened) :] = [does_stay]
-    yield html[end:], " " if stays[len(opened)] else html[end:]
+        # Comments, programs and the like have no tag.
+        has_content = tag and not match[0].endswith("/>") and not EMPTY.fullmatch(tag)
+        if has_content and match["end"]:
+            _close(tag, opened)
+        elif has_content:
+            _open(tag, match[0], opened)
+    yield html[end:], " " if _stays(opened) else html[end:]
+
+
+def _stays(opened: list[tuple[str, bool]]) -> bool:
+    """Returns whether text in all of these open elements stays."""
+    return bool(opened) and opened[-1][1]
+
+
+def _close(tag: str, opened: list[tuple[str, bool]]) -> None:
+    """Removes the element that an end tag ends, and those in it, from the open elements."""
+    # Only the 50 innermost: for all, time would grow with the square of the depth.
+    innermost = [name for name, _ in opened[:-51:-1]]
+    if tag in innermost:
+        del opened[-1 - innermost.index(tag) :]
+    elif opened and tag != "p" and not _INLINE.fullmatch(tag):
+        # Perhaps it ends an element around opened[0]: this ends with it if its tag is optional.
+        outermost, _ = opened[0]
+        if _ENDS.fullmatch(f"{outermost}>{outermost}"):
+            opened.clear()
+
+
+def _open(tag: str, html: str, opened: list[tuple[str, bool]]) -> None:
+    """Adds the element of a start tag, `html`, to the open elements, and removes those it ends."""
+    while opened and _ENDS.fullmatch(f"{tag}>{opened[-1][0]}"):
+        opened.pop()
+    setting = re.search(_NO, html)
+    by_attribute = not setting[1] if setting else _stays(opened)
+    does_stay = by_attribute or bool(_KEPT.fullmatch(tag))
+    if opened or does_stay:
+        opened.append((tag, does_stay))
 
 
 def html_of(text: str, piece: str = "") -> str:

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from gettext import c2py
-from itertools import zip_longest
 from pathlib import Path
 
 from t2t_repro.config.values import short
@@ -26,13 +25,12 @@ _FLAGS = re.compile(r"(?m)^[ \t]*#,|(?=^[ \t]*#\|)|\Z")
 _NO_TEXT = re.compile(r"translator-credits|Your (?:names|emails)|default:(?:LTR|RTL)")
 _PLURAL = re.compile(r"nplurals *= *([1-9])\b[^;]*; *plural *= *([^;\n]+)")
 
+# The match in the file; the text, and its plural if there is one; the translation, or one for each
+# plural form; and the kind: "header", "obsolete", "empty", "fuzzy", or "" if it is translated.
+_Entry = tuple[re.Match[str], list[str], list[str], str]
 
-Entry = tuple[re.Match[str], list[str], list[str], str]
-"""The match in the file; the text, and its plural if there is one; the translation, or one for each
-plural form; and the kind: "header", "obsolete", "empty", "fuzzy", or "" if it is translated."""
 
-
-def entries(path: Path, text: str) -> Iterator[Entry]:
+def entries(path: Path, text: str) -> Iterator[_Entry]:
     """Yields the entries in the text of a catalogue; `path` is only for error messages.
 
     Raises:
@@ -85,44 +83,62 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edits of each entry without a translation: they add one, and mark it as fuzzy.
 
-    The plural form of the number 1 is translated from the singular, other forms from the plural.
-    The form of 1 is translated from the plural, too, if it is the only one. So it is if many other
-    numbers have it and the plural has other placeholders than the singular.
-
     Raises:
         UserError: a line is not in PO's syntax, or the header's rule of plural forms not in C's.
     """
-    # The number of forms, and the form of each number below 1000: by default, 1 has the first of 2.
+    # By default, the number 1 has the first of two forms. `form_of[n]` is the form of a number n.
     form_count, form_of = 2, [1, 0]
     for entry, sources, forms, kind in entries(path, text):
-        if kind == "header" and (plural := _PLURAL.search(forms[0])):
-            try:
-                form_count, form_of = int(plural[1]), [*map(c2py(plural[2]), range(1000))]
-            except (ValueError, ZeroDivisionError) as error:
-                raise UserError(f"{path}: {short(plural[0])}, expected a rule in C.") from error
+        if kind == "header" and (rule := _PLURAL.search(forms[0])):
+            form_count, form_of = _plural_rule(path, rule)
         if kind != "empty" or not sources[0].strip() or _NO_TEXT.fullmatch(sources[0]):
             continue
-        if not all(texts := [translate(source) for source in sources]):
+        texts = [translate(source) for source in sources]
+        if not all(texts):
             yield []
             continue
-        newline = "\r\n" if "\r\n" in entry[0] else "\n"
-        lines = [f"msgstr {_quoted(texts[0], newline)}"]
         if entry["plural"]:
-            # In French, 0 has the form of 1, too. For msgfmt, a form of fewer than five numbers may
-            # lack placeholders of the plural.
-            fits_many = form_count > 1 and kept(sources[0]) == kept(sources[1])
-            singular = form_of[1] if fits_many or form_of.count(form_of[1]) < 5 else None
-            chosen = [texts[0 if i == singular else 1] for i in range(form_count)]
-            lines = [f"msgstr[{i}] {_quoted(form, newline)}" for i, form in enumerate(chosen)]
-        # Existing translations of forms stay.
-        old = [m[0].strip() if _unquoted(m[0]) else "" for m in re.finditer(_FORM, entry["forms"])]
-        lines = [existing or new for existing, new in zip_longest(old, lines) if existing or new]
-        ending = newline if entry["forms"].endswith("\n") else ""
-        edits = [(*entry.span("forms"), newline.join(lines) + ending)]
-        if not _FUZZY.search(entry["comments"]) and (flags := _FLAGS.search(entry["comments"])):
-            at = entry.start() + flags.end()
-            edits.append((at, at, " fuzzy," if flags[0] else f"#, fuzzy{newline}"))
-        yield edits
+            singular = _singular_form(sources, form_count, form_of)
+            texts = [texts[0 if form == singular else 1] for form in range(form_count)]
+        newline = "\r\n" if "\r\n" in entry[0] else "\n"
+        yield [_forms_edit(entry, texts, newline), *_fuzzy_edits(entry, newline)]
+
+
+def _plural_rule(path: Path, rule: re.Match[str]) -> tuple[int, list[int]]:
+    """Returns the number of plural forms, and the form of each number below 1000."""
+    try:
+        return int(rule[1]), [*map(c2py(rule[2]), range(1000))]
+    except (ValueError, ZeroDivisionError) as error:
+        raise UserError(f"{path}: {short(rule[0])}, expected a rule in C.") from error
+
+
+def _singular_form(sources: Sequence[str], form_count: int, form_of: Sequence[int]) -> int | None:
+    """Returns the plural form that is translated from the singular; others are from the plural."""
+    # It is the form of the number 1. But many others may have it, as 21 and 31 in Russian, or all:
+    # then "a tree" cannot stand for "%d trees". For a few, as 0 in French, it can: msgfmt counts up
+    # to 1,000, too, and demands the plural's placeholders only where five or more have the form.
+    is_rare = form_of.count(form_of[1]) < 5
+    fits_many = form_count > 1 and kept(sources[0]) == kept(sources[1])
+    return form_of[1] if is_rare or fits_many else None
+
+
+def _forms_edit(entry: re.Match[str], texts: Sequence[str], newline: str) -> Edit:
+    """Returns the edit that writes these texts as an entry's forms; those that have a text stay."""
+    name = "msgstr[{}]" if entry["plural"] else "msgstr"
+    new = {i: f"{name.format(i)} {_quoted(text, newline)}" for i, text in enumerate(texts)}
+    forms = enumerate(re.finditer(_FORM, entry["forms"]))
+    existing = {i: form[0].strip() for i, form in forms if _unquoted(form[0])}
+    ending = newline if entry["forms"].endswith("\n") else ""
+    return *entry.span("forms"), newline.join((new | existing).values()) + ending
+
+
+def _fuzzy_edits(entry: re.Match[str], newline: str) -> list[Edit]:
+    """Returns the edit that marks an entry as fuzzy; none if it is marked already."""
+    flags = _FLAGS.search(entry["comments"])
+    if flags is None or _FUZZY.search(entry["comments"]):
+        return []
+    index = entry.start() + flags.end()
+    return [(index, index, " fuzzy," if flags[0] else f"#, fuzzy{newline}")]
 
 
 def _unquoted(strings: str) -> str:

@@ -12,8 +12,7 @@ from t2t_repro.errors import UserError
 
 # A speech: lines of a cue, without its number and times, until the next speaker's. A dash in front
 # of a line begins another speaker's, a note or a bracket a song or a sound.
-_TIMES = r"[ \t]*-?\d[\d:., \t]*-->[ \t]*-?\d"
-_HEAD = rf"\ufeff?(?:[ \t]*\d+\s*\n)?{_TIMES}"
+_HEAD = r"\ufeff?(?:[ \t]*\d+\s*\n)?[ \t]*-?\d[\d:., \t]*-->[ \t]*-?\d"
 _SPEAKER = r"[ \t]*(?:<[^>]*>|\{\\[^}]*\}|[\u200e\u200f\u202a-\u202e])*(?:[-‐-—♪♫[]|>>)"
 _SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_SPEAKER}|{_HEAD}).*\S)*")
 

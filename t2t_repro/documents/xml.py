@@ -1,9 +1,7 @@
 """Reads TMX and XLIFF as streams of elements, and writes translations into XLIFF 1.2 and 2.0."""
 
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from html import escape, unescape
 from itertools import islice
 from pathlib import Path
@@ -16,31 +14,28 @@ from t2t_repro.errors import UserError
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _UNITS = {"tu", "trans-unit", "segment", "unit", "group", "file"}
+# Inline elements whose content is not text.
 _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
-"""Inline elements whose content is not text."""
 
-_ATTRIBUTES = r"""(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+"""
 # Tags of well-formed XML. CDATA, comments, a CR written as a number, and the like have no name.
-_TAG = re.compile(rf"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|&\#(?:0*13|x0*[dD]);
+_TAG = re.compile(r"""(?sx)<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|&\#(?:0*13|x0*[dD]);
     |<!(?:"[^"]*"|'[^']*'|[^>"'])*+>
-    |<(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+)){_ATTRIBUTES}(?P<empty>/?)>""")
+    |<(?P<end>/?)(?P<name>(?P<prefix>(?:[^\s/>:]+:)?)(?P<kind>[^\s/>]+))
+      (?P<attributes>(?:[^>"'/]|/(?!>)|"[^"]*"|'[^']*')*+)(?P<empty>/?)>""")
 # A translator's program may lock units: m:locked="true", mq:locked="locked".
-_SETTING = re.compile(
-    r"""\s(?:translate|mtype|\w+:locked)\s*=\s*["'](?:(yes)|no|protected|true|locked)["']"""
-)
-_STATE = re.compile(
-    r"""(?<!\s)\s++(?:state(?:-qualifier)?|subState)\s*=\s*(?:"([^"]*)"|'([^']*)')"""
-)
+_SETTING = re.compile(r"""(?x)\s(?:translate|mtype|\w+:locked)
+    \s*=\s*["'](?:(yes)|no|protected|true|locked)["']""")
+_STATE = re.compile(r"""(?x)(?<!\s)\s++(?:state(?:-qualifier)?|subState)
+    \s*=\s*(?:"([^"]*)"|'([^']*)')""")
 # The mark of a sentence: a number (mid) tells it from other marks.
-_SEGMENT = re.compile(
-    r"""(?sx)(?P<start><(?P<name>(?:[^\s/>:]+:)?mrk)\s[^>]*?\bmid\s*=\s*["'](?P<id>[^"']*)[^>]*?)
-    (?:/>|>(?P<inside>(?:(?!<(?P=name)\s[^>]*?\bmid\s*=).)*)</(?P=name)\s*>)"""
-)
-_Ends = tuple[re.Match[str], re.Match[str]]
-"""The start and end tag of an element; twice the same if it is empty."""
-
+_SEGMENT = re.compile(r"""(?sx)
+    (?P<start><(?P<name>(?:[^\s/>:]+:)?mrk)\s[^>]*?\bmid\s*=\s*["'](?P<id>[^"']*)[^>]*?)
+    (?:/>|>(?P<inside>(?:(?!<(?P=name)\s[^>]*?\bmid\s*=).)*)</(?P=name)\s*>)""")
+# Values of `approved` and `state` of units that are not translated yet, or not for certain.
 _UNSURE = re.compile("no$|new|initial|needs-")
-"""Values of `approved` and `state` of units that are not translated yet, or not for certain."""
+
+# The start and end tags of a unit's children, such as its source; twice the same if one is empty.
+_Parts = dict[str, tuple[re.Match[str], re.Match[str]]]
 
 
 def elements(path: Path) -> Iterator[tuple[str, Element]]:
@@ -113,17 +108,22 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
             element.text = " " if kind.endswith("lb") else ""
             del element[:]
         elif name in ("trans-unit", "segment"):
-            # The unit itself is among its parts: it may have a state, too.
-            parts = {_name(part): part for part in [element, *element]}
-            states = [element.get("approved", ""), *(p.get("state", "") for p in parts.values())]
-            source, target = _content(parts.get("source")), _content(parts.get("target"))
-            # One sentence of the target may be empty.
-            marks = (mark for mark in parts.get("target", ()) if mark.get("mid"))
-            is_unsure = any(map(_UNSURE.match, states)) or not all(map(_content, marks))
-            texts = [(languages[0], source), (languages[1], target)]
-            yield "fuzzy" if target.strip() and is_unsure else texts
+            yield _sides(element, languages)
         if name in _UNITS and parents:
             del parents[-1][:]
+
+
+def _sides(unit: Element, languages: Sequence[str]) -> Sides | str:
+    """Returns the sides of a unit of XLIFF, or "fuzzy" if its translation is not certain."""
+    # The unit itself is among its parts: it may have a state, too.
+    parts = {_name(part): part for part in [unit, *unit]}
+    states = [unit.get("approved", ""), *(part.get("state", "") for part in parts.values())]
+    # One sentence of the target may be empty.
+    marks = (mark for mark in parts.get("target", ()) if mark.get("mid"))
+    is_unsure = any(map(_UNSURE.match, states)) or not all(map(_content, marks))
+    source, target = _content(parts.get("source")), _content(parts.get("target"))
+    is_fuzzy = target.strip() and is_unsure
+    return "fuzzy" if is_fuzzy else [(languages[0], source), (languages[1], target)]
 
 
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
@@ -139,51 +139,63 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     _, root = next(events := elements(path))
     if _name(root) != "xliff":
         raise UserError(f"{path} begins with <{_name(root)}>, expected <xliff>.")
-    # The rest is read only to check that it is well-formed.
-    deque(events, maxlen=0)
+    for _ in events:
+        pass  # The rest is read only to check that it is well-formed.
     for unit, parts in _units(text):
-        kinds = "source", "seg-source", "target"
-        source, segments, old = (_inside(text, *parts.get(kind, ())) for kind in kinds)
-        name = f"{unit['prefix']}target"
-        target = parts.get("target")
-        attributes = target[0][0].strip("</>").removeprefix(name) if target else ""
-        # The value is in double or in single quotes, so one group is "". The states a, l and t are
-        # needs-adaptation, needs-l10n and needs-translation, not needs-review-translation.
-        states = map("".join, _STATE.findall(unit[0] + attributes))
-        is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
-        old = "" if is_new and old in (source, segments) else old
-        inside = _filled_segments(segments, old, translate)
-        if not _text(source) or (_text(old) and inside is None):
-            continue
-        inside = _translated(segments or source, translate) if inside is None else inside
-        if not inside:
-            yield []
-            continue
-        # XLIFF 2.0 has the state in the segment, 1.2 in the target.
-        is_segment = unit["kind"] == "segment"
-        state = "" if is_segment else ' state="needs-review-translation"'
-        new = f"<{name}{_STATE.sub('', attributes).rstrip()}{state}>{inside}</{name}>"
-        if target:
-            edits = [(target[0].start(), target[1].end(), new)]
-        else:
-            _, source_end = parts.get("seg-source") or parts["source"]
-            # The white space before the source goes before the target, too.
-            before = text[unit.end() : source_end.end()]
-            indent = before.removesuffix(before.lstrip())
-            edits = [(source_end.end(), source_end.end(), indent + new)]
-        if is_segment:
-            marked = f'{_STATE.sub("", unit[0][:-1])} state="initial" subState="t2t:needs-review"'
-            edits.append((unit.start(), unit.end() - 1, marked))
-        yield edits
+        inside = _new_inside(text, unit, parts, translate)
+        if inside is not None:
+            yield _target_edits(text, unit, parts, inside) if inside else []
 
 
-def _units(text: str) -> Iterator[tuple[re.Match[str], dict[str, _Ends]]]:
+def _new_inside(text: str, unit: re.Match[str], parts: _Parts, translate: Translate) -> str | None:
+    """Returns the new inside of a unit's target; "" if it is broken, None if the unit stays."""
+    source = _inside(text, parts, "source")
+    segments = _inside(text, parts, "seg-source")
+    target = _inside(text, parts, "target")
+    target_tag = parts["target"][0][0] if "target" in parts else ""
+    # The value is in double or in single quotes, so one group is "". The states a, l and t are
+    # needs-adaptation, needs-l10n and needs-translation, not needs-review-translation.
+    states = map("".join, _STATE.findall(unit[0] + target_tag))
+    is_new = any(re.match("new|initial|needs-[alt]", state) for state in states)
+    if is_new and target in (source, segments):
+        target = ""
+    inside = _filled_segments(segments, target, translate)
+    # There is nothing to translate, or it is translated.
+    if not _text(source) or (_text(target) and inside is None):
+        return None
+    return _translated(segments or source, translate) if inside is None else inside
+
+
+def _target_edits(text: str, unit: re.Match[str], parts: _Parts, inside: str) -> list[Edit]:
+    """Returns the edits that write the target of a unit, with the state that asks for a review."""
+    # XLIFF 2.0 has the state in the segment, 1.2 in the target.
+    is_segment = unit["kind"] == "segment"
+    state = "" if is_segment else ' state="needs-review-translation"'
+    attributes = parts["target"][0]["attributes"] if "target" in parts else ""
+    name = f"{unit['prefix']}target"
+    target = f"<{name}{_STATE.sub('', attributes).rstrip()}{state}>{inside}</{name}>"
+    if "target" in parts:
+        start, end = parts["target"]
+        edits = [(start.start(), end.end(), target)]
+    else:
+        _, source_end = parts.get("seg-source") or parts["source"]
+        # The white space before the source goes before the target, too.
+        before = text[unit.end() : source_end.end()]
+        indent = before.removesuffix(before.lstrip())
+        edits = [(source_end.end(), source_end.end(), indent + target)]
+    if is_segment:
+        marked = f'{_STATE.sub("", unit[0][:-1])} state="initial" subState="t2t:needs-review"'
+        edits.append((unit.start(), unit.end() - 1, marked))
+    return edits
+
+
+def _units(text: str) -> Iterator[tuple[re.Match[str], _Parts]]:
     """Yields the start tag of each translatable unit, and its children's tags, by name.
 
     Children in another namespace are left out.
     """
     # Of each open element: its start tag, whether it is translatable, and its children.
-    unclosed = list[tuple[re.Match[str], bool, dict[str, _Ends]]]()
+    unclosed = list[tuple[re.Match[str], bool, _Parts]]()
     for tag in _TAG.finditer(text):
         if tag["name"] and not tag["end"]:
             _, inherited, _ = unclosed[-1] if unclosed else (tag, True, {})
@@ -202,9 +214,9 @@ def _is_translatable(tag: re.Match[str], default: bool = True) -> bool:
     return default if (setting := _SETTING.search(tag[0])) is None else bool(setting[1])
 
 
-def _inside(text: str, *ends: re.Match[str]) -> str:
-    """Returns the XML of `text` between two tags, with CDATA as escaped text; "" without tags."""
-    inside = text[ends[0].end() : ends[1].start()] if ends else ""
+def _inside(text: str, parts: _Parts, kind: str) -> str:
+    """Returns the XML in a unit's child, with CDATA as escaped text; "" without such a child."""
+    inside = text[parts[kind][0].end() : parts[kind][1].start()] if kind in parts else ""
     return _TAG.sub(lambda tag: escape(tag["data"], quote=False) if tag["data"] else tag[0], inside)
 
 
@@ -238,27 +250,40 @@ def _filled_segments(source: str, target: str, translate: Translate) -> str | No
 
 def _translated(source: str, translate: Translate) -> str:
     """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
-    # `xml_of` has the XML of each tag in `text`; `done` is the end of the source's part in `text`.
-    xml_of, text, done, depth, stays = dict[str, str](), "", 0, 0, False
+    text, xml_of = _with_numbers(source)
+    pieces = re.split("(<[^<>]*>)", translate(text))
+    inside = "".join(xml_of.get(piece) or escape(piece, quote=False) for piece in pieces)
+    try:
+        # Is it well-formed? XML needs one element around it.
+        ParserCreate().Parse(f"<x>{inside}</x>", True)
+    except ExpatError:
+        return ""
+    return inside if sorted(tag for tag in pieces if tag in xml_of) == sorted(xml_of) else ""
+
+
+def _with_numbers(source: str) -> tuple[str, dict[str, str]]:
+    """Returns the text to translate with numbered tags, see `fill`, and the XML of each tag."""
+    text, xml_of = "", dict[str, str]()
+    # An element that stays becomes one tag: it is 1 deep and more until its end. So does what
+    # stands between sm and em, which are empty elements, or between sm and the end of the source.
+    # `done` is the end of the source's part in `text`.
+    depth, stays, done = 0, False, 0
     for tag in _TAG.finditer(source):
-        # An element that stays becomes one tag: it is 1 deep and more until its end. So does what
-        # stands between sm and em, or the end of the segment.
         if not depth:
-            text, done = text + unescape(source[done : tag.start()]), tag.start()
+            text += unescape(source[done : tag.start()])
+            done = tag.start()
             stays = tag["kind"] in _CODES or not tag["name"] or not _is_translatable(tag)
-        step = -1 if tag["end"] else 1 if tag["name"] and not tag["empty"] else 0
-        depth += {"sm": 1, "em": -1}.get(tag["kind"], step) if stays else 0
+        if stays:
+            is_start = bool(tag["name"]) and not tag["end"] and not tag["empty"]
+            step = -1 if tag["end"] else int(is_start)
+            depth += {"sm": 1, "em": -1}.get(tag["kind"], step)
         if not depth:
             prefix = "" if stays else f"{tag['end']}{tag['name']}="
             name = f"<{prefix}{len(xml_of)}{'/' if stays else tag['empty']}>"
-            xml_of[name], text, done = source[done : tag.end()], text + name, tag.end()
-    rest, name = source[done:], f"<{len(xml_of)}/>"
-    text += name if depth else unescape(rest)
-    xml_of |= {name: rest} if depth else {}
-    pieces = re.split("(<[^<>]*>)", translate(text))
-    inside = "".join(xml_of.get(piece) or escape(piece, quote=False) for piece in pieces)
-    with suppress(ExpatError):
-        # Is it well-formed? XML needs one element around it.
-        ParserCreate().Parse(f"<x>{inside}</x>", True)
-        return inside if sorted(tag for tag in pieces if tag in xml_of) == sorted(xml_of) else ""
-    return ""
+            text += name
+            xml_of[name] = source[done : tag.end()]
+            done = tag.end()
+    if depth:
+        name = f"<{len(xml_of)}/>"
+        return text + name, xml_of | {name: source[done:]}
+    return text + unescape(source[done:]), xml_of

@@ -48,12 +48,13 @@ def paper_bleu(
         UserError: see `aligned`.
     """
     tokenise = moses_tokeniser(language)
-    hypotheses, rows = aligned(translations, references)
-    hypotheses = [tokenise(line) for line in hypotheses]
-    rows = [tuple(map(tokenise, row)) for row in rows]
-    if split_compounds:
-        hypotheses = [split_at_hyphens(line) for line in hypotheses]
-        rows = [tuple(map(split_at_hyphens, row)) for row in rows]
+
+    def preprocess(line: str) -> str:
+        return split_at_hyphens(tokenise(line)) if split_compounds else tokenise(line)
+
+    plain_hypotheses, plain_rows = aligned(translations, references)
+    hypotheses = [preprocess(line) for line in plain_hypotheses]
+    rows = [tuple(map(preprocess, row)) for row in plain_rows]
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     compounds = "split" if split_compounds else "whole"
     version = importlib.metadata.version("sacremoses")

@@ -88,17 +88,15 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
         "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
         "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
     }
+    settings = []
+    for setting in inspect.signature(metric).parameters.values():
+        # References are an argument. `bleu_tokenizer` chooses by them, not by trg_lang.
+        if setting.name not in ("references", "trg_lang"):
+            annotation = types.get(setting.name, setting.annotation)
+            settings.append(setting.replace(kind=setting.KEYWORD_ONLY, annotation=annotation))
 
     def with_settings(function: Callable[..., Score]) -> Any:
         *arguments, _options = inspect.signature(function).parameters.values()  # **options last.
-        settings = [
-            setting.replace(
-                kind=setting.KEYWORD_ONLY, annotation=types.get(setting.name, setting.annotation)
-            )
-            for setting in inspect.signature(metric).parameters.values()
-            # References are an argument. `bleu_tokenizer` chooses by them, not by trg_lang.
-            if setting.name not in ("references", "trg_lang")
-        ]
         # gin reads the signature, and `configurable` the annotations.
         function.__signature__ = inspect.Signature([*arguments, *settings])  # type: ignore[attr-defined]
         function.__annotations__ |= {setting.name: setting.annotation for setting in settings}
@@ -199,11 +197,15 @@ def sacrebleu_score(
         UserError: see `aligned`.
     """
     hypotheses, rows = aligned(translations, references)
-    segments = Segments(metric, hypotheses, list(map(list, zip_longest(*rows))), preprocessing)
-    value = float(metric.corpus_score(hypotheses, segments.references).score)
+    # From the references of each sentence to the first ones of all, the second ones, and so on.
+    references_by_rank = [list(rank) for rank in zip_longest(*rows)]
+    segments = Segments(metric, hypotheses, references_by_rank, preprocessing)
+    value = float(metric.corpus_score(hypotheses, references_by_rank).score)
     signature = segments.signature(metric.get_signature())
-    # Without a tokenizer, words end at blanks: a line without blanks matches whole or not at all.
-    if not value and "|tok:none|" in signature and unspaced_script(chain(*rows)):
+    # sacreBLEU's mark of BLEU without a tokenizer: words end at blanks, so a line without blanks
+    # matches whole or not at all.
+    is_untokenised = "|tok:none|" in signature
+    if not value and is_untokenised and unspaced_script(chain(*rows)):
         logging.log_first_n(logging.WARNING, f"{name} takes a line without blanks for one word", 1)
     return Score(name, value, signature, segments=segments)
 

@@ -5,7 +5,7 @@ exist for its metrics, whose `Score` has segments; other metrics have the score 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sacrebleu.significance import PairedTest
@@ -87,17 +87,23 @@ def compare(
     )
     signatures, columns = paired_test()
     signature = segments[0].signature(*signatures.values())
-    # The first column has the names of the systems, the second the results of the only metric.
-    results: Any = list(columns.values())[1]
-    estimates = []
-    for score, result in zip(scores, results, strict=True):
-        # sacreBLEU gives the smallest possible p-value to a system that equals the baseline.
-        is_equal = result.p_value is not None and score.value == scores[0].value
-        figures = (result.mean, result.ci, 1.0 if is_equal else result.p_value)  # As in Estimate.
-        # NumPy's numbers cannot be written as JSON.
-        as_floats = (None if figure is None else float(figure) for figure in figures)
-        estimates.append(Estimate(score._replace(signature=signature), *as_floats))
-    return estimates
+    # A column of the systems' names, and one of the results of the only metric.
+    _, results = columns.values()
+    return [
+        _estimate(score._replace(signature=signature), result, baseline=scores[0])
+        for score, result in zip(scores, results, strict=True)
+    ]
+
+
+def _estimate(score: Score, result: Any, baseline: Score) -> Estimate:
+    """Returns the estimate of a score, from its `Result` of sacreBLEU."""
+    figures = (result.mean, result.ci, result.p_value)
+    # NumPy's numbers cannot be written as JSON.
+    mean, half_width, p_value = (None if figure is None else float(figure) for figure in figures)
+    # sacreBLEU gives the smallest possible p-value to a system that equals the baseline.
+    if p_value is not None and score.value == baseline.value:
+        p_value = 1.0
+    return Estimate(score, mean, half_width, p_value)
 
 
 def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
@@ -109,13 +115,10 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
     """
     scores = [estimate.score for estimate in systems[-1].estimates]  # All systems have the same.
     heads = [f"{score.name} {'↑' if score.higher_is_better else '↓'}" for score in scores]
-    rows = [["system", *heads]]
-    rows += [[system.name, *map(_cell, system.estimates)] for system in systems]
-    if has_baseline:
-        rows[1][0] += " (baseline)"  # Its name: row 0 is the head.
-    # A bar in a system's name would end its cell.
-    lines = [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
-    lines.insert(1, "|---" + "|---:" * len(scores) + "|")
+    lines = [_row("system", heads), "|---" + "|---:" * len(scores) + "|"]
+    for number, system in enumerate(systems):
+        mark = " (baseline)" if has_baseline and number == 0 else ""
+        lines.append(_row(system.name + mark, map(_cell, system.estimates)))
     note = "↑ higher is better, ↓ lower is."
     if any(estimate.mean is not None for system in systems for estimate in system.estimates):
         note += " μ ± : mean of bootstrap samples, and half of their 95 % interval."
@@ -127,28 +130,33 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
 
 def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
     """Returns one text: the systems as a JSON list, with unrounded figures (see `as_markdown`)."""
-    table = [
-        {
-            "system": system.name,
-            "is_baseline": has_baseline and number == 0,
-            **({} if system.perplexity is None else {"perplexity": system.perplexity}),
-            "scores": [
-                {**score.as_dict(), "mean": mean, "half_width": half_width, "p_value": p_value}
-                for score, mean, half_width, p_value in system.estimates
-            ],
-        }
-        for number, system in enumerate(systems)
-    ]
+    table = []
+    for number, system in enumerate(systems):
+        entry: dict[str, Any] = {"system": system.name, "is_baseline": has_baseline and number == 0}
+        if system.perplexity is not None:
+            entry["perplexity"] = system.perplexity
+        entry["scores"] = [
+            {**score.as_dict(), "mean": mean, "half_width": half_width, "p_value": p_value}
+            for score, mean, half_width, p_value in system.estimates
+        ]
+        table.append(entry)
     return [json.dumps(table, indent=2, ensure_ascii=False)]
 
 
 def as_lines(system: System) -> list[str]:
     """Returns a line for each score: metric, value, interval and signature."""
-    return [
-        f"{estimate.score.name} {_cell(estimate)}"
-        + (f"  [{estimate.score.signature}]" if estimate.score.signature else "")
-        for estimate in system.estimates
-    ]
+    lines = []
+    for estimate in system.estimates:
+        name, signature = estimate.score.name, estimate.score.signature
+        lines.append(f"{name} {_cell(estimate)}" + (f"  [{signature}]" if signature else ""))
+    return lines
+
+
+def _row(first: str, others: Iterable[str]) -> str:
+    """Returns a row of a Markdown table, from the text of its cells."""
+    # A bar in a system's name would end its cell.
+    cells = [cell.replace("|", "¦") for cell in (first, *others)]
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(estimate: Estimate) -> str:

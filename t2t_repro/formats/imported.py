@@ -53,12 +53,12 @@ TIED = {
 
 _WHOLE = "a file of the model that is whole: copy it again"
 _POINTER = b"version https://git-lfs"
-# Commands, and names of the files that they read, all of those joined by "with". The first command
-# whose files are there counts.
+# Commands, and names of the files that they read together. The first command whose files are there
+# counts.
 _KINDS = [
-    ("translate", "model.json with config.gin"),
-    ("import_ctranslate2", "model.bin with config.json"), ("import_hugging_face", "config.json"),
-    ("import_marian", "*.npz"), ("import_marian", "*.bin"), ("import_marian", "*.y*ml"),
+    ("translate", ["model.json", "config.gin"]),
+    ("import_ctranslate2", ["model.bin", "config.json"]), ("import_hugging_face", ["config.json"]),
+    ("import_marian", ["*.npz"]), ("import_marian", ["*.bin"]), ("import_marian", ["*.y*ml"]),
 ]  # fmt: skip
 
 # Archives of models expand to at most this many times their size.
@@ -130,17 +130,12 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
             if _is_archive(model):
                 read_file(model, lambda archive: _unpack(archive, unpacked))
                 model = _only_model(Path(unpacked))
-            folder = model if model.is_dir() else model.parent
             # Weights or vocabularies that are compressed one by one; in a file, `glob` finds none.
             if model.suffix == ".gz" or any(model.glob("*.gz")):
-                for file in filter(Path.is_file, files_in(folder)):
-                    if file.suffix == ".gz":
-                        read_file(file, lambda file: _gunzip(file, Path(copies, file.stem)))
-                    else:
-                        shutil.copyfile(file, Path(copies, file.name))
-                model = Path(copies) if model.is_dir() else Path(copies, model.stem)
-            # A file beside a config.json stands for the directory.
+                model = _decompressed(model, Path(copies))
             elif model.suffix in (".bin", ".h5", ".json", ".safetensors"):
+                # A file beside a config.json stands for the directory.
+                folder = model if model.is_dir() else model.parent
                 model = folder if (folder / "config.json").exists() else model
             _check_kind(model, commands or [command for command, _ in _KINDS])
             yield model
@@ -154,16 +149,17 @@ def _check_kind(path: Path, commands: Collection[str]) -> None:
     """Checks by the names of its files that one of `commands` reads a model; else a UserError."""
     files = files_in(path) if path.is_dir() else [path]
     names = [file.name for file in files] if path.exists() else []
-
-    def has_all(patterns: str) -> bool:
-        return all(fnmatch.filter(names, pattern) for pattern in patterns.split(" with "))
-
-    reader = next((command for command, patterns in _KINDS if has_all(patterns)), "")
-    if reader not in commands:
+    readers = [command for command, patterns in _KINDS if _has_all(names, patterns)]
+    if not readers or readers[0] not in commands:
         problem = f"{path} has {', '.join(names[:9])}" if names else f"{path} is missing or empty"
-        hint = f", which python -m t2t_repro.{reader} reads" if reader else ""
-        expected = " or ".join(patterns for command, patterns in _KINDS if command in commands)
-        raise UserError(f"{problem}{hint}; expected {expected}, unpacked.")
+        hint = f", which python -m t2t_repro.{readers[0]} reads" if readers else ""
+        expected = [" with ".join(patterns) for command, patterns in _KINDS if command in commands]
+        raise UserError(f"{problem}{hint}; expected {' or '.join(expected)}, unpacked.")
+
+
+def _has_all(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Returns whether each pattern, such as "*.npz", matches a name."""
+    return all(fnmatch.filter(names, pattern) for pattern in patterns)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -191,6 +187,16 @@ def _unpack(path: Path, folder: str) -> None:
                 total += getattr(member, size_field)
                 check_expanded(path, total)
                 archive.extract(member, folder, **options)
+
+
+def _decompressed(model: Path, copies: Path) -> Path:
+    """Copies a model's files, decompressing .gz files; returns the path of the new model."""
+    for file in filter(Path.is_file, files_in(model if model.is_dir() else model.parent)):
+        if file.suffix == ".gz":
+            read_file(file, lambda file: _gunzip(file, copies / file.stem))
+        else:
+            shutil.copyfile(file, copies / file.name)
+    return copies if model.is_dir() else copies / model.stem
 
 
 def _gunzip(file: Path, copy: Path) -> None:
@@ -241,9 +247,7 @@ def table_of(name: str) -> dict[str, Any]:
 
 
 class SettingsFile:
-    """The settings of a file, by field.
-
-    Each is honoured, refused by name or warned of.
+    """The settings of a file, by field: each is honoured, refused by name or warned of.
 
     Args:
         path: path of the file.
@@ -361,9 +365,9 @@ class WeightsFile:
             shown = "no such weight" if array is None else array.shape
             problem = f"{self.path} has {shown} for {name}, its settings say {shape}"
             raise UserError(f"{problem}: give the files of one model.")
-        # Integers would need scales; NumPy's kind of bfloat16 is V. `value` is only set for floats.
-        is_float = array.dtype.kind in "fV"
-        if not is_float or not np.isfinite(value := array.astype(np.float32)).all():
+        # Integers would need scales; NumPy's kind of bfloat16 is V.
+        value = array.astype(np.float32) if array.dtype.kind in "fV" else None
+        if value is None or not np.isfinite(value).all():
             problem = f"{self.path} has {array.dtype} numbers in {name}, expected finite floats"
             raise UserError(f"{problem}: copy it again, or give the model before it was rounded.")
         return value.reshape(shape)
@@ -412,8 +416,7 @@ class WeightNames:
         name = self.table[sublayer or weight.sublayer or "stack"][weight.part]
         prefix = self.table["prefix"] if weight.sublayer else ""
         values["kind"] = self.table["kinds"].get(weight.kind, weight.kind)
-        text: str = prefix + name
-        return text.format(**weight._asdict() | values, number=weight.layer + 1)
+        return str(prefix + name).format(**weight._asdict() | values, number=weight.layer + 1)
 
 
 def count_layers(names: Iterable[str], start: str) -> int:

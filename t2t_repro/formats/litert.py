@@ -13,6 +13,7 @@ at a time. Its layers are the model's; embeddings and the cache are rewritten.
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory, write_json
 from t2t_repro.formats.saved_model.servable import quantized
 from t2t_repro.model import cache
-from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.embedding import SharedEmbedding
 from t2t_repro.model.masks import padding_mask
 from t2t_repro.model.step_decoder import new_past, with_values
@@ -114,7 +114,7 @@ class SearchInOneFile:
 
     Args:
         translator: the translator to express.
-        has_int8: whether embeddings are stored as integers, with a scale for each row. They are
+        int8: whether embeddings are stored as integers, with a scale for each row. They are
             then the integers of the product with the softmax's matrix, and stored once.
         max_length: the most ids of a translation.
         one_line: whether `translate` takes one line at a time. With a shortlist, it always does.
@@ -124,12 +124,10 @@ class SearchInOneFile:
         weights: all weights.
     """
 
-    def __init__(
-        self, translator: Translator, has_int8: bool, max_length: int, one_line: bool
-    ) -> None:
+    def __init__(self, translator: Translator, int8: bool, max_length: int, one_line: bool) -> None:
         self._translator = translator
         self._model = model = translator.model
-        self.has_int8, self._max_length = has_int8, max_length
+        self.has_int8, self._max_length = int8, max_length
         self._has_batch = not (one_line or translator.used_shortlist)
         shapes = {"source_ids": [None if self._has_batch else 1, None], "n_best": []}
         if translator.used_shortlist:
@@ -167,8 +165,7 @@ class SearchInOneFile:
         """
         table = np.array(embedding.table)
         if not self.has_int8:
-            is_softmax = embedding is self._model.softmax
-            return self._softmax if is_softmax else self._store(table), None
+            return (self._softmax if embedding is self._model.softmax else self._store(table)), None
         integers, scales = quantized(tf.constant(table), axis=1)
         return self._store(integers), self._store(tf.bitcast(scales, tf.int32))
 
@@ -205,19 +202,11 @@ class SearchInOneFile:
         batch = source_ids.shape[0] or tf.size(limit)
         # In browsers, an output has a constant size and at most two axes.
         positions = tf.reduce_max(limit) if self._has_batch else tf.constant(self._max_length)
-        beam = translator.beam_size
         row = SentenceConstants(limit, (), ())
         # In M2M-100 and NLLB, the code of the target's language is in front of a source.
         code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
-        source = model.encoded_ids(source)
-        mask = padding_mask(source)
-        with with_values(self._values):
-            x = model.positional_encoding(self._embedded(model.source_embedding, source))
-            memory = model.decoder.project_memory(model.encoder(x, mask))
-            rows, bias = self._softmax, self._bias
-            if among is not None:
-                rows = self._looked_up(model.softmax, among)
-                bias = _gather_floats(self._bias.view(np.int32), among)
+        memory, mask = self._encode(source)
+        rows, bias = self._softmax_of(among)
         # Among the ids of a shortlist, only PAD, EOS and UNK keep their numbers.
         forbidden = [token for token in translator.forbidden if among is None or token <= UNK_ID]
         constraints = DecodingConstraints(length, forbidden=tuple(forbidden))
@@ -243,15 +232,11 @@ class SearchInOneFile:
                 only_code = tf.one_hot(code, logits.shape[-1], 0.0, float("-inf"))
                 logits = tf.where(step < translator.codes, only_code, logits)
             done = steps.is_done(state, step, row)
-
-            def unless_done(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-                # With a shortlist, the search loses the static shapes that the loop needs.
-                return where_row(done, old, tf.reshape(new, tf.shape(old)))
-
-            new = steps.advance(state, logits, step, row)
-            state = tf.nest.map_structure(unless_done, state, new)
+            new_state = steps.advance(state, logits, step, row)
+            state = tf.nest.map_structure(partial(_unless_done, done), state, new_state)
             return step + 1, state, [layer_past.kept for layer_past in pasts], ancestors
 
+        beam = translator.beam_size
         unwritten = tf.fill([batch, beam, positions], cache.NEVER_WRITTEN)
         empty = new_past(model, batch, beam, beam * positions)
         begin = tf.constant(0), steps.begin(batch), empty, unwritten
@@ -261,13 +246,29 @@ class SearchInOneFile:
             ids, scores = ids[0], scores[0]
         return {"ids": ids if among is None else tf.gather(among, ids), "scores": scores}
 
+    def _encode(self, ids: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        """Encodes sources [batch, ids]; returns the memory that decoder layers read, and a mask."""
+        model = self._model
+        source = model.encoded_ids(ids)
+        mask = padding_mask(source)
+        with with_values(self._values):
+            x = model.positional_encoding(self._embedded(model.source_embedding, source))
+            return model.decoder.project_memory(model.encoder(x, mask)), mask
+
+    def _softmax_of(self, among: tf.Tensor | None) -> tuple[tf.Tensor, Any]:
+        """Returns matrix [ids, d_model] and bias [ids] of the softmax: of all ids, or `among`."""
+        if among is None:
+            return self._softmax, self._bias
+        rows = self._looked_up(self._model.softmax, among)
+        return rows, _gather_floats(self._bias.view(np.int32), among)
+
     def _pasts(
         self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
-    ) -> "list[State] | list[_NewPast]":
+    ) -> "list[cache.State] | list[_NewPast]":
         """Returns the cache of each decoder layer, from its tensors before this step: `kept`."""
         # parents: [batch, beam]; ancestors: [batch, beam, positions], with this step's entries.
         if self._model.config.is_recurrent:
-            return [State(tf.gather(state, parents, batch_dims=1)) for state in kept]
+            return [cache.State(tf.gather(state, parents, batch_dims=1)) for state in kept]
         mask = cache.line_mask(ancestors, step, None)
         layers = self._model.decoder.layers
         projections = [layer.self_attention.joint_projection() for layer in layers]
@@ -279,13 +280,19 @@ def _gather_floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
     return tf.bitcast(tf.gather(bits, ids), tf.float32)
 
 
+def _unless_done(done: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    """Selects `old` in rows that are `done` [batch], else `new`; both are [batch, ...]."""
+    # With a shortlist, the search loses the static shapes that the loop needs.
+    return where_row(done, old, tf.reshape(new, tf.shape(old)))
+
+
 @dataclass
-class _NewPast(Past):
+class _NewPast(cache.Past):
     """The earlier positions of one decoder layer, written with an operation that LiteRT has."""
 
-    def extend(self, newest: KeysValues) -> KeysValues:
+    def extend(self, newest: cache.KeysValues) -> cache.KeysValues:
         """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
         start = tf.stack([0, 0, self.position * newest.keys.shape[2], 0])
         pairs = zip(self.kept, newest, strict=True)
-        self.kept = KeysValues(*(dynamic_update_slice(old, new, start) for old, new in pairs))
+        self.kept = cache.KeysValues(*(dynamic_update_slice(old, new, start) for old, new in pairs))
         return self.kept

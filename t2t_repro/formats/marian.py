@@ -105,28 +105,31 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
 def _find_files(
     path: Path, vocabularies: Sequence[Path]
 ) -> tuple[list[Path], tuple[Path, Path], SettingsFile]:
-    """Finds the files of a model.
-
-    They are those that decoder.yml names, or else the only ones there.
+    """Finds the files of a model: those that decoder.yml names, or else the only ones there.
 
     Returns:
         the .npz or .bin files, several of an ensemble; the vocabularies of source and target; the
         settings of decoder.yml, or of a student's config.yml.
     """
     folder = path if path.is_dir() else path.parent
-    models = [path] if path.suffix in (".npz", ".bin") else []
-    decoder = _read_decoder(path, folder, is_model=bool(models))
-    models = models or _paths_beside(folder, decoder.value("models", []))
+    is_model = path.suffix in (".npz", ".bin")
+    decoder = _read_decoder(path, folder, is_model)
+    models = [path] if is_model else _paths_beside(folder, decoder.value("models", []))
     models = models or _find_single(folder, "model.bin", "model*.bin", "model.npz", "*.npz")
     named = _paths_beside(folder, decoder.value("vocabs", []))
     # Archives of 2021 have source.spm and target.spm, and name other vocabularies.
     if named and not any(map(Path.exists, named)):
         named = [*folder.glob("source.spm"), *folder.glob("target.spm")]
-    find = partial(_find_single, folder, model=models[0], is_needed=False)
-    # Each is looked for only if the earlier ones are missing: several of a kind are an error.
-    paths = [*vocabularies] or named or [*find("srcvocab*.spm"), *find("trgvocab*.spm")]
-    paths = paths or find("vocab.spm", "*vocab*", is_needed=True)
+    paths = vocabularies or named or _find_vocabularies(folder, models[0])
     return models, (paths[0], paths[-1]), decoder
+
+
+def _find_vocabularies(folder: Path, model: Path) -> list[Path]:
+    """Finds the vocabularies in a folder that belong to `model`: of both sides, or one for both."""
+    source = _find_single(folder, "srcvocab*.spm", is_needed=False, model=model)
+    target = _find_single(folder, "trgvocab*.spm", is_needed=False, model=model)
+    # Others are looked for only if these are missing: several of a kind are an error.
+    return source + target or _find_single(folder, "vocab.spm", "*vocab*", model=model)
 
 
 def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
@@ -226,9 +229,11 @@ def _find_shortlist(
     if count != source.max() + 1 or largest > target.max():
         needed = f"{source.max() + 1} lists up to {target.max()}: give the model's own shortlist"
         raise UserError(f"{path} has {count} lists of ids up to {largest}, expected {needed}.")
-    # [Marian's ids]: our id of each. The ids that Marian lacks sort first, as -1.
+    # [Marian's ids]: our id of each. `argsort` inverts the permutation `target`; our PAD, which
+    # Marian lacks, is first, as -1, and is cut off.
     ours = np.argsort(target)[-target.max() - 1 :]
-    lists = (theirs.of(number) if number >= 0 else theirs.ids[:0] for number in source)
+    # [our ids]: Marian's list of each; PAD has an empty one.
+    lists = [theirs.of(number) if number >= 0 else theirs.ids[:0] for number in source]
     return ShortlistFile.of_lists([ours[ids] for ids in lists], ours[theirs.always])
 
 
@@ -359,14 +364,12 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
 
 
 def marian_name(weight: LayerWeight, config: LayerConfig) -> str:
-    """Returns Marian's name of a layer's weight, such as "encoder_l1_self_Wq".
-
-    Norms of pre-norm models, and the SSRU, have other names.
-    """
+    """Returns Marian's name of a layer's weight, such as "encoder_l1_self_Wq"."""
     sublayer = weight.stack, weight.sublayer
     is_ssru = config.is_recurrent and sublayer == ("decoder", "self_attention")
-    end = "_pre" if config.normalization == "pre" else ""
-    return _NAMES.of(weight, "ssru" if is_ssru else None, end=end)
+    # In weights.yml, the SSRU has a row of its own, and only names of norms have the field {end}.
+    norm_end = "_pre" if config.normalization == "pre" else ""
+    return _NAMES.of(weight, sublayer="ssru" if is_ssru else None, end=norm_end)
 
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
@@ -431,8 +434,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
     with np.load(path, allow_pickle=False) as arrays:
         # Of the special members, only the options are of the model.
         names = [name for name in arrays.files if not name.startswith("special:")]
-        members = arrays.zip.infolist()
-        imported.check_expanded(path, sum(member.file_size for member in members))
+        imported.check_expanded(path, sum(member.file_size for member in arrays.zip.infolist()))
         return {name: np.asarray(arrays[name]) for name in [*names, OPTIONS]}
 
 

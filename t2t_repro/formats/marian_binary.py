@@ -87,24 +87,29 @@ def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> No
 
     `tensors` are float32 weights by Marian's names, `options` the model's options in YAML.
     """
-    records = []
-    for name, values in sorted(tensors.items()):
-        # Tables of embeddings, and kernels such as "encoder_l1_self_Wq".
-        is_matrix = "Wemb" in name or re.search("_W.?$", name)
-        data = _quantized(name, values) if is_matrix else values.astype("<f4").tobytes()
-        data += bytes(-len(data) % _ALIGNMENT)
-        records.append((name, _INT8 if is_matrix else _FLOAT32, values.shape, data))
     text = options.encode() + b"\0"
+    records = [_record(name, values) for name, values in sorted(tensors.items())]
     records.append((OPTIONS, _TEXT, (len(text),), text))
-    header = struct.pack("<QQ", 1, len(records))
-    for name, type_code, shape, data in records:
-        header += struct.pack("<4Q", len(name) + 1, type_code, len(shape), len(data))
-    header += b"".join(name.encode() + b"\0" for name, *_ in records)
-    header += b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in records)
+    # The sections of the file, each with an entry for every tensor.
+    headers, names, shapes, data = bytearray(), bytearray(), bytearray(), bytearray()
+    for name, type_code, shape, content in records:
+        headers += struct.pack("<4Q", len(name) + 1, type_code, len(shape), len(content))
+        names += name.encode() + b"\0"
+        shapes += struct.pack(f"<{len(shape)}i", *shape)
+        data += content
+    start = struct.pack("<QQ", 1, len(records)) + headers + names + shapes
     # The data begin at a multiple of 256, after the 8 bytes of the padding's own size.
-    padding = ((len(header) + 8) // _ALIGNMENT + 1) * _ALIGNMENT - len(header) - 8
-    header += struct.pack("<Q", padding) + bytes(padding)
-    write_whole(path, header + b"".join(data for *_, data in records))
+    padding = _ALIGNMENT - (len(start) + 8) % _ALIGNMENT
+    write_whole(path, start + struct.pack("<Q", padding) + bytes(padding) + data)
+
+
+def _record(name: str, values: NDArray) -> tuple[str, int, tuple[int, ...], bytes]:
+    """Returns name, type, shape and data of float32 weights, as `write_binary` stores them."""
+    # Tables of embeddings, and kernels such as "encoder_l1_self_Wq".
+    is_matrix = "Wemb" in name or re.search("_W.?$", name)
+    data = _quantized(name, values) if is_matrix else values.astype("<f4").tobytes()
+    padding = bytes(-len(data) % _ALIGNMENT)
+    return name, _INT8 if is_matrix else _FLOAT32, values.shape, data + padding
 
 
 def _quantized(name: str, weights: NDArray) -> bytes:

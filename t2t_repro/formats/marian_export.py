@@ -66,6 +66,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
         for name, spm in zip(names, spms, strict=False):
             (partial / name).write_bytes(spm)
         if shortlist := translator.shortlist_file:
+            # Marian's number of each of our ids, and our lists in the order of its source ids.
             theirs = {ours: number for number, ours in enumerate(target.tolist())}
             lists = (shortlist.of(source_id).tolist() for source_id in source)
             ids = [np.sort([theirs[ours] for ours in target_ids]) for target_ids in lists]

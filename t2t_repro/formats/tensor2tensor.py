@@ -76,9 +76,8 @@ def transformer_from_t2t(
         problem = f"the vocabulary has {rounded}, but the embedding has {len(table)} rows"
         raise UserError(f"{problem}: give the vocabulary that it was trained with.")
     vector = _target_space_vector(file, target_space)
-    positions: dict[str, Any] = {"positional_encoding": "concatenated"}
-    if vector is not None:
-        positions = {"positional_encoding": "learned", "max_length": MAX_LENGTH}
+    learned: dict[str, Any] = {"positional_encoding": "learned", "max_length": MAX_LENGTH}
+    positions = {"positional_encoding": "concatenated"} if vector is None else learned
     sizes = sizes_of(settings, {name: array.shape for name, array in file.arrays.items()})
     model = Transformer(len(table), **sizes, **positions)
     model.build()

@@ -127,12 +127,11 @@ class MultiHeadAttention(SameShape):
 
     def build(self, query_shape: tuple, memory_shape: tuple | None = None) -> None:
         """Creates W^Q, W^K, W^V [d_model, heads·depth], W^O [heads·d_v, d_model], and biases."""
-        d_model = query_shape[-1]
         memory_shape = memory_shape or query_shape
         self.query_projection.build(query_shape)
         self.key_projection.build(memory_shape)
         self.value_projection.build(memory_shape)
-        self.output_projection = self._new_projection(d_model, "output", "glorot")
+        self.output_projection = self._new_projection(query_shape[-1], "output", "glorot")
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
 
@@ -194,27 +193,30 @@ class MultiHeadAttention(SameShape):
         Returns:
             [batch, query_length, d_model].
         """
-        if past is None:
-            if memory is None:
-                attention_mask = with_implicit_mask(attention_mask, query)
-                queries, *keys_values = self._project(
-                    query, self.query_projection, self.key_projection, self.value_projection
-                )
-                memory = KeysValues(*keys_values)
-            else:
-                (queries,) = self._project(query, self.query_projection)
+        if past is not None:
+            heads = self._attend_to_past(query, past, training)
+        elif memory is None:
+            attention_mask = with_implicit_mask(attention_mask, query)
+            queries, keys, values = self._project(
+                query, self.query_projection, self.key_projection, self.value_projection
+            )
+            heads = self._attend(queries, KeysValues(keys, values), attention_mask, training)
+        else:
+            (queries,) = self._project(query, self.query_projection)
             if not isinstance(memory, KeysValues):
                 attention_mask = with_implicit_mask(attention_mask, memory)
                 memory = self.project_memory(memory)
             heads = self._attend(queries, memory, attention_mask, training)
-        else:
-            # For few vectors one product and a copy of its parts are faster than three products.
-            projected = split_heads(past.projection.of(query), self.num_heads)
-            queries, *newest = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
-            memory = past.extend(KeysValues(*newest))
-            # Not `_attend`: the mask of the past includes a neighbourhood.
-            heads = self.scaled_dot_product_attention(queries, memory, past.mask, training)
         return map_positions(self.output_projection, join_heads(heads, query))
+
+    def _attend_to_past(self, query: tf.Tensor, past: Past, training: bool | None) -> tf.Tensor:
+        """Attends from this step to the earlier ones and itself; see `call`."""
+        # For few vectors one product and a copy of its parts are faster than three products.
+        projected = split_heads(past.projection.of(query), self.num_heads)
+        queries, keys, values = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
+        keys_values = past.extend(KeysValues(keys, values))
+        # Not `_attend`: the mask of the past includes a neighbourhood.
+        return self.scaled_dot_product_attention(queries, keys_values, past.mask, training)
 
     def scaled_dot_product_attention(
         self,
@@ -254,7 +256,8 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
     """
     if not gpu.has_gpu():
         return [attention.project_memory(memory) for attention in attentions]
-    # One product for all, as in `_project`.
+    # One product for all, as in `_project`. Its units are those of the first attention, then of the
+    # next; within an attention head by head, and of each head first the keys, then the values.
     joined = side_by_side([attention.memory_projection() for attention in attentions])
     num_heads = [attention.num_heads for attention in attentions]
     heads = split_heads(map_positions(joined.of, memory), sum(num_heads))

@@ -122,10 +122,11 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
         parents: [batch, beam], the old hypothesis that each new one extends.
         position: scalar, the position of the new hypotheses' own entries.
     """
-    beam = ancestors.shape[1]
     inherited = tf.gather(ancestors, parents, batch_dims=1)
     is_new = tf.range(tf.shape(ancestors)[2]) == position
-    return tf.where(is_new, tf.range(beam)[:, None], inherited)
+    # [beam, 1]: each hypothesis writes its own entry.
+    own_entry = tf.range(ancestors.shape[1])[:, None]
+    return tf.where(is_new, own_entry, inherited)
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:

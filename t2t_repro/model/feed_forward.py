@@ -29,8 +29,8 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     try:
         activation = registered_part(name) or keras.activations.get(name)
     except ValueError as error:
-        problem = f"LayerConfig.activation is {name!r}, expected a name that Keras knows"
-        raise UserError(f"{problem}, such as 'relu' or 'gelu', or {YOUR_OWN}") from error
+        expected = f"expected a name that Keras knows, such as 'relu' or 'gelu', or {YOUR_OWN}"
+        raise UserError(f"LayerConfig.activation is {name!r}, {expected}") from error
     return _relu if name == "relu" else activation
 
 

@@ -184,7 +184,6 @@ def source_and_target(inputs: Pair) -> tuple[Any, Any]:
     if isinstance(inputs, dict) and inputs.keys() == {"source", "target"}:
         return inputs["source"], inputs["target"]
     if isinstance(inputs, tuple | list) and len(inputs) == 2:
-        source, target = inputs
-        return source, target
+        return inputs[0], inputs[1]
     problem = f"the Transformer was called with one {type(inputs).__name__}"
     raise UserError(f"{problem}, expected source and target: a pair, or a dict with these names.")

@@ -43,9 +43,8 @@ class LayerNorm(keras.layers.LayerNormalization):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalizes every vector: [..., d_model] → the same shape."""
-        x = tf.cast(inputs, self.compute_dtype)
         gamma, beta = (tf.cast(weight, tf.float32) for weight in (self.gamma, self.beta))
-        return _layer_norm(x, gamma, beta, self.epsilon)
+        return _layer_norm(tf.cast(inputs, self.compute_dtype), gamma, beta, self.epsilon)
 
 
 _NORMS = {"LayerNorm": LayerNorm, "RMSNormalization": keras.layers.RMSNormalization}
@@ -62,8 +61,8 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
     """
     norm: Any = _NORMS.get(name) or registered_part(name)
     if not (isinstance(norm, type) and issubclass(norm, keras.layers.Layer)):
-        problem = f"LayerConfig.norm is {name!r}"
-        raise UserError(f"{problem}, expected {' or '.join(map(repr, _NORMS))}, or {YOUR_OWN}")
+        known = " or ".join(map(repr, _NORMS))
+        raise UserError(f"LayerConfig.norm is {name!r}, expected {known}, or {YOUR_OWN}")
     return norm
 
 

@@ -117,11 +117,11 @@ class PositionalEncoding(SameShape):
         if self.kind == "learned" and static is not None and static > self.max_length:
             problem = f"x has {static} positions, expected at most max_length={self.max_length}"
             raise ValueError(f"{problem}: shorten the sentences or learn more positions.")
-        if isinstance(x, Packed) and self.kind == "learned":
+        if not isinstance(x, Packed):
+            encodings = self.encode(ops.arange(length))
+        elif self.kind == "learned":
             encodings = self.encode(x.layout.positions)
         else:
-            encodings = self.encode(ops.arange(length))
-            if isinstance(x, Packed):
-                # Sinusoids are computed once for all sentences.
-                encodings = tf.gather(encodings, x.layout.positions)
+            # Sinusoids are computed once for all sentences.
+            encodings = tf.gather(self.encode(ops.arange(length)), x.layout.positions)
         return map_positions(lambda vectors: vectors + ops.cast(encodings, vectors.dtype)[None], x)

@@ -29,8 +29,7 @@ def recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) -> tf.Te
         terms: u, the shape of `factors`, as is the result.
         length: positions of the longest sentence, which the formula does not need.
     """
-    begin = tf.zeros_like(terms[0])
-    return tf.scan(lambda c, row: row[0] * c + row[1], (factors, terms), begin)
+    return tf.scan(lambda c, row: row[0] * c + row[1], (factors, terms), tf.zeros_like(terms[0]))
 
 
 _recurrence = kernels.fast(doubled_recurrence, recurrence)
@@ -79,14 +78,18 @@ class SSRU(SameShape):
             # 1 - f is computed as sigmoid(-gate): for an f near 1 the difference is rounded to 0.
             factors, terms = tf.sigmoid(gates), tf.sigmoid(-gates) * values
             if past is None:
-                is_first, length = first_rows(x)
-                # Rows of the batch one after the other.
-                factors, terms = (tf.reshape(part, [-1, self.d_model]) for part in (factors, terms))
-                states = _recurrence(tf.where(is_first[:, None], 0.0, factors), terms, length)
-                states = tf.reshape(states, tf.shape(values))
+                states = self._all_states(factors, terms, x)
             else:
                 states = factors * past.kept + terms
                 past.kept = states
             return tf.cast(tf.nn.relu(states), self.compute_dtype)
 
         return map_positions(run, x)
+
+    def _all_states(self, factors: tf.Tensor, terms: tf.Tensor, x: Vectors) -> tf.Tensor:
+        """Runs the recurrence over the sentences of `x`, packed or not: the shape of `terms`."""
+        is_first, length = first_rows(x)
+        # All rows of the batch one after the other; each sentence begins with the factor 0.
+        factor_rows = tf.where(is_first[:, None], 0.0, tf.reshape(factors, [-1, self.d_model]))
+        term_rows = tf.reshape(terms, [-1, self.d_model])
+        return tf.reshape(_recurrence(factor_rows, term_rows, length), tf.shape(terms))

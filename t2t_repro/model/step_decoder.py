@@ -195,6 +195,7 @@ class LoopWeights:
                 vectors[value.shape[0]].append((weight, value))
             else:
                 self._matrices.append((weight, tf.cast(value, dtype)))
+        # For each width the variables, and their values [variables, width].
         self._vectors = [
             ([weight for weight, _ in pairs], tf.stack([value for _, value in pairs]))
             for pairs in vectors.values()

@@ -349,11 +349,15 @@ def gin_bindings(model: Transformer) -> str:
     """
     config = model.get_config()
     del config["vocab_size"], config["source_vocab_size"]
-    layers = config.pop("config")
-    parts: Any = ("Transformer", TransformerSettings, config), ("LayerConfig", LayerConfig, layers)
+    layer_config = config.pop("config")
+    bindings = _bindings("Transformer", TransformerSettings, config)
+    return bindings + _bindings("LayerConfig", LayerConfig, layer_config)
+
+
+def _bindings(name: str, settings: type[Any], values: dict[str, Any]) -> str:
+    """Returns bindings of the fields of a dataclass whose values differ from their defaults."""
     return "".join(
         f"{name}.{field.name} = {values[field.name]!r}\n"
-        for name, settings, values in parts
         for field in dataclasses.fields(settings)
         if field.name in values and values[field.name] != field.default
     )

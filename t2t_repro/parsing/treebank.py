@@ -12,6 +12,9 @@ from t2t_repro.data.line_files import identify
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.trees import linearise, read_trees
 
+# An entry, or a list of entries.
+Files = str | Sequence[str]
+
 _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
 
 
@@ -38,14 +41,8 @@ class TreebankCorpus:
         folder: the folder in which relative names are looked up.
     """
 
-    splits: tuple[str, ...]
-
     def __init__(
-        self,
-        train: str | Sequence[str],
-        dev: str | Sequence[str] | None = None,
-        test: str | Sequence[str] | None = None,
-        folder: str = ".",
+        self, train: Files, dev: Files | None = None, test: Files | None = None, folder: str = "."
     ) -> None:
         given = given_splits(train, dev, test).items()
         # Not Path.expanduser, which raises an error if there is no user ~name.

@@ -28,8 +28,8 @@ from t2t_repro.errors import UserError
 _ROOTS = ("TOP", "ROOT", "S1", "VROOT")
 _EMPTY_ELEMENT = "-NONE-"
 
+# Begins the symbol that closes a constituent.
 _CLOSE = "/"
-"""Begins the symbol that closes a constituent."""
 
 NO_TREE = "(())"
 """The usual output of a parser that fails."""
@@ -160,41 +160,43 @@ class _Bracket(NamedTuple):
 
 def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
     """Returns the words and the tree of an outermost bracket, without root and empty elements."""
-    words: list[str] = []
-    tags: list[str] = []
-    constituents: list[Constituent] = []
-
-    def add(bracket: _Bracket) -> None:
-        """Adds the word and tag of a bracket, or a constituent and all its parts."""
-        has_label = bracket.parts and isinstance(bracket.parts[0], str)
-        label, *parts = bracket.parts if has_label else ["", *bracket.parts]
-        is_root = label in ("", *_ROOTS)
-        # If a closing bracket is missing, the next tree looks like an inner root. An empty bracket
-        # does not: `NO_TREE` has one.
-        is_inner_root = is_root and bracket is not tree and bracket.parts
-        is_word = [type(part) for part in parts] == [str] and not is_root
-        has_untagged_word = not is_word and str in map(type, parts)
-        is_empty = not parts and not is_root
-        if is_inner_root or has_untagged_word or is_empty:
-            problem = f"{bracket} is not a tag and a word, or a label and brackets"
-            raise _error(path, bracket.line, problem)
-        if is_word:
-            if label != _EMPTY_ELEMENT:
-                words.append(parts[0])
-                tags.append(label)
-            return
-        # A constituent goes before those that it holds.
-        index, first_word = len(constituents), len(words)
-        for part in parts:
-            add(part)
-        if not is_root and first_word < len(words):
-            # A label that begins with "-" has no category, and stays whole.
-            category = _CATEGORY.match(label)
-            span = Constituent(category[0] if category else label, first_word, len(words))
-            constituents.insert(index, span)
-
-    add(tree)
+    words, tags, constituents = _content(path, tree, start=0, is_outermost=True)
     return ParsedSentence(tuple(words), Tree(tuple(tags), tuple(constituents)))
+
+
+# Words, tags and constituents.
+_Content = tuple[list[str], list[str], list[Constituent]]
+
+
+def _content(path: Path, bracket: _Bracket, start: int, is_outermost: bool = False) -> _Content:
+    """Returns the content of a bracket, whose first word has the number `start` in the tree."""
+    has_label = bracket.parts and isinstance(bracket.parts[0], str)
+    label, *parts = bracket.parts if has_label else ["", *bracket.parts]
+    is_root = label in ("", *_ROOTS)
+    # If a closing bracket is missing, the next tree looks like an inner root. An empty bracket
+    # does not: `NO_TREE` has one.
+    is_inner_root = is_root and not is_outermost and bracket.parts
+    is_word = [type(part) for part in parts] == [str] and not is_root
+    has_untagged_word = not is_word and str in map(type, parts)
+    is_empty = not parts and not is_root
+    if is_inner_root or has_untagged_word or is_empty:
+        problem = f"{bracket} is not a tag and a word, or a label and brackets"
+        raise _error(path, bracket.line, problem)
+    if is_word:
+        return ([], [], []) if label == _EMPTY_ELEMENT else (parts, [label], [])
+    words, tags, constituents = list[str](), list[str](), list[Constituent]()
+    for part in parts:
+        inner_words, inner_tags, inner_constituents = _content(path, part, start + len(words))
+        words += inner_words
+        tags += inner_tags
+        constituents += inner_constituents
+    if words and not is_root:
+        # A label that begins with "-" has no category, and stays whole.
+        category = _CATEGORY.match(label)
+        name = category[0] if category else label
+        # A constituent goes before those that it holds.
+        constituents.insert(0, Constituent(name, start, start + len(words)))
+    return words, tags, constituents
 
 
 def _error(path: Path, line: int, problem: str) -> UserError:

@@ -28,14 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, read_json, write_json, write_whole
+from t2t_repro.runs import model_json
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
-from t2t_repro.runs.model_json import (
-    check_fits_checkpoint,
-    differing_sizes,
-    not_a_transformer,
-    read_model_json,
-    sizes_of,
-)
 from t2t_repro.text.subword_model import SubwordPair, check_subword_files, open_pair, subword_files
 
 if TYPE_CHECKING:
@@ -95,7 +89,7 @@ class ModelDirectory:
         self.check_same_model(model, subwords)
         for name, content in subwords.contents().items():
             write_whole(self.path / name, content)
-        write_json(self.model_json, sizes_of(model))
+        write_json(self.model_json, model_json.sizes_of(model))
         versions = {name: version(name) for name in ("t2t_repro", "tensorflow", "keras")}
         others = {"python": platform.python_version(), _SUBWORDS_HASH: subwords.checksum()}
         write_json(self.versions_json, versions | others)
@@ -109,7 +103,7 @@ class ModelDirectory:
             UserError: a file is missing, or model.json does not describe a Transformer.
         """
         self._check_holds_model()
-        return read_model_json(self.model_json)
+        return model_json.read_model_json(self.model_json)
 
     def subwords(self) -> SubwordPair:
         """Opens the subword models of source and target; checks their hash if it was recorded.
@@ -181,11 +175,11 @@ class ModelDirectory:
         from t2t_repro.model.transformer import Transformer  # Imports TensorFlow.
 
         sizes = self.sizes()
-        check_fits_checkpoint(self.model_json, sizes, checkpoint or self.checkpoint())
+        model_json.check_fits_checkpoint(self.model_json, sizes, checkpoint or self.checkpoint())
         try:
             model = Transformer.from_config(sizes | {"dtype": precision or sizes["dtype"]})
         except UserError as error:
-            raise not_a_transformer(self.model_json, error) from error
+            raise model_json.not_a_transformer(self.model_json, error) from error
         model.build()
         return model
 
@@ -214,19 +208,22 @@ class ModelDirectory:
         Raises:
             UserError: sizes or subwords differ.
         """
-        if self.model_json.exists() and (differing := differing_sizes(self.sizes(), model)):
-            problem = f"{self.path} holds a model of other sizes ({'; '.join(differing)})"
-            fix = "give another --model_dir, or the gin file that it was trained with. A new model "
-            fix += "that differs only in vocabulary or tied embeddings can start from its weights"
-            raise UserError(f"{problem}: {fix} with {self.init_from_binding()}.")
+        binding = self.init_from_binding()
+        saved = self.sizes() if self.model_json.exists() else None
+        if saved and (differing := model_json.differing_sizes(saved, model)):
+            raise UserError(
+                f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give another "
+                "--model_dir, or the gin file that it was trained with. A new model that differs "
+                f"only in vocabulary or tied embeddings can start from its weights with {binding}."
+            )
         existing = {path.name: path.read_bytes() for path in subword_files(self.path)}
         # A run killed while it started may have written only one of two subword models.
         if not existing.items() <= subwords.contents().items():
             data_dir = subwords.target.model_path.parent
             problem = f"{self.path} has other subwords than the data, {data_dir}"
             fix = "give the data that it was trained on, or another --model_dir"
-            other = "to train this model on these data, give another --model_dir"
-            raise UserError(f"{problem}: {fix}; {other} with {self.init_from_binding()}.")
+            other = f"to train this model on these data, give another --model_dir with {binding}"
+            raise UserError(f"{problem}: {fix}; {other}.")
 
     def init_from_binding(self) -> str:
         """Returns the binding by which another run starts from these weights."""
@@ -239,18 +236,17 @@ class ModelDirectory:
             UserError: a file of the model is missing.
         """
         if not self.model_json.is_file():
-            problem = f"{self.path} is not a model directory"
-            raise UserError(f"{problem}: {self.model_json.name} is missing; {_advice(self.path)}.")
+            problem = f"{self.path} is not a model directory: {self.model_json.name} is missing"
+            raise UserError(f"{problem}; {self._advice()}.")
         check_subword_files(self.path)
 
-
-def _advice(path: Path) -> str:
-    """Returns advice for a path that is not a model directory: one nearby, or how to get one."""
-    folder = path if path.is_dir() else path.parent
-    near = [folder, folder.parent, *sorted(folder.glob("*"))]
-    if existing := next((other for other in near if (other / "model.json").is_file()), None):
-        return f"give --model_dir={quote(str(existing))}"
-    return (
-        "give that of a training run, or import the model by t2t_repro.import_t2t, "
-        "import_marian, import_hugging_face or import_ctranslate2"
-    )
+    def _advice(self) -> str:
+        """Returns the end of that error: a model directory nearby, or how to get one."""
+        folder = self.path if self.path.is_dir() else self.path.parent
+        for nearby in (folder, folder.parent, *sorted(folder.glob("*"))):
+            if (nearby / self.model_json.name).is_file():
+                return f"give --model_dir={quote(str(nearby))}"
+        return (
+            "give that of a training run, or import the model by t2t_repro.import_t2t, "
+            "import_marian, import_hugging_face or import_ctranslate2"
+        )

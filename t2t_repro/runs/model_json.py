@@ -81,8 +81,7 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
         table_rows += 2 * (sizes["max_length"] or 0)  # Of both sides.
     attention = 2 * config.num_heads * (config.key_depth + config.value_depth)  # Q, K; V, out.
     encoder_layers, decoder_layers = depths_of(sizes)
-    layers = encoder_layers + decoder_layers
-    vectors = table_rows + layers * (attention + 2 * config.d_ff)
+    vectors = table_rows + (encoder_layers + decoder_layers) * (attention + 2 * config.d_ff)
     # Cross-attention is counted above; this is self-attention, or the two matrices of an SSRU.
     vectors += decoder_layers * (2 * config.d_model if config.is_recurrent else attention)
     return config.d_model * vectors
@@ -116,12 +115,13 @@ def differing_sizes(
         the differences, such as "config.d_model 128 there, 256 now". Settings that only training
         uses, such as dropout, are not compared.
     """
+    return differing_values(_comparable(saved, ignored), _comparable(sizes_of(model), ignored))
 
-    def comparable(sizes: Mapping[str, Any]) -> dict[str, Any]:
-        layers = {k: v for k, v in sizes["config"].items() if k not in LayerConfig.TRAINING_ALONE}
-        return {name: sizes[name] for name in sizes if name not in ignored} | {"config": layers}
 
-    return differing_values(comparable(saved), comparable(sizes_of(model)))
+def _comparable(sizes: Mapping[str, Any], ignored: Collection[str]) -> dict[str, Any]:
+    """Returns the sizes that `differing_sizes` compares."""
+    layers = {k: v for k, v in sizes["config"].items() if k not in LayerConfig.TRAINING_ALONE}
+    return {name: sizes[name] for name in sizes if name not in ignored} | {"config": layers}
 
 
 def not_a_transformer(path: Path, error: Exception) -> UserError:

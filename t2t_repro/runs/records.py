@@ -71,13 +71,14 @@ def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
         a sentence for each difference.
     """
     before = read_json(path) if path.is_file() else {}
-    return [
-        f"an epoch has {before[name]} {name.replace('_', '-')} there, {epoch[name]} now: the rest "
-        "of this one is reshuffled"
-        for name in ("sentences", "micro_batches", "source_tokens", "target_tokens")
+    differences = []
+    for name in ("sentences", "micro_batches", "source_tokens", "target_tokens"):
         # Older versions did not write all of these fields.
-        if before.get(name, epoch[name]) != epoch[name]
-    ]
+        there, now = before.get(name, epoch[name]), epoch[name]
+        if there != now:
+            change = f"an epoch has {there} {name.replace('_', '-')} there, {now} now"
+            differences.append(f"{change}: the rest of this one is reshuffled")
+    return differences
 
 
 def mean_target_length(path: Path) -> float | None:

@@ -25,9 +25,7 @@ _OURS = re.compile(
     r"(\w+_attention/(query|key|value|output|forget)|feed_forward/(inner|outer))/(kernel|bias)"
 )
 # Its groups are the fields of `LayerWeight` but `variable`.
-_OF_STACK = re.compile(
-    r"(encoder|decoder)/(?:final_norm|layer_(\d+)/(?:around_)?(\w+)/(\w+))/(\w+)"
-)
+_STACK = re.compile(r"(encoder|decoder)/(?:final_norm|layer_(\d+)/(?:around_)?(\w+)/(\w+))/(\w+)")
 
 
 class LayerWeight(NamedTuple):
@@ -60,7 +58,7 @@ def name_of(weight: keras.Variable) -> str:
 def layer_weights(model: Transformer) -> Iterator[LayerWeight]:
     """Yields the weights of encoder and decoder, without tables and the bias of the logits."""
     for weight in model.trainable_variables:
-        if matched := _OF_STACK.fullmatch(name_of(weight)):
+        if matched := _STACK.fullmatch(name_of(weight)):
             stack, layer, sublayer, part, kind = matched.groups()
             yield LayerWeight(stack, int(layer or -1), sublayer or "", part or "norm", kind, weight)
 
@@ -99,7 +97,8 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     Raises:
         ValueError: weights are missing or superfluous; the message names them.
     """
-    view, reader = tf.train.CheckpointView(checkpoint), tf.train.load_checkpoint(checkpoint)
+    view = tf.train.CheckpointView(checkpoint)
+    reader = tf.train.load_checkpoint(checkpoint)
     # The model's objects by their numbers in the checkpoint.
     matched = view.match(tf.train.Checkpoint(model=model))
     restored = {id(restorable) for restorable in matched.values()}
@@ -108,17 +107,17 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     # A variable has several paths, since an optimizer lists the weights. The checkpoint's key is
     # the shortest of them.
     variables = {number for number, path in paths if reader.has_tensor(_VALUE.format(path))}
-    superfluous = [
-        path.removeprefix("model/")
-        for number, path in paths
+    extra = []
+    for number, path in paths:
         # Keras's `compile`, which callbacks need, makes the optimizer a part of the model.
-        if path.startswith("model/") and not path.startswith("model/optimizer/")
-        if number in variables and number not in matched
-    ]
+        is_in_model = path.startswith("model/") and not path.startswith("model/optimizer/")
+        if is_in_model and number in variables and number not in matched:
+            extra.append(path.removeprefix("model/"))
     missing = [name_of(weight) for weight in model.weights if id(weight) not in restored]
-    for verb, names in (("has, unlike the model,", superfluous), ("lacks", missing)):
-        if names:
-            raise ValueError(f"it {verb} {len(names)} weights: {', '.join(names)}")
+    if extra:
+        raise ValueError(f"it has, unlike the model, {len(extra)} weights: {', '.join(extra)}")
+    if missing:
+        raise ValueError(f"it lacks {len(missing)} weights: {', '.join(missing)}")
 
 
 def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:

@@ -29,6 +29,11 @@ _NAME = re.compile(r'[;\s]name="?([^";\r\n]+)', re.IGNORECASE)
 # Fields of a URL or a form by name, each a list of values.
 _read_fields = partial(parse_qs, keep_blank_values=True, errors="strict", max_num_fields=1000)
 
+# The fields of a request, by name.
+Fields = Mapping[str, Any]
+# The translations of each sentence, the best first.
+_Translated = dict[str, list[Translation]]
+
 
 class Direction(NamedTuple):
     """A direction in which a model translates.
@@ -53,36 +58,41 @@ class Direction(NamedTuple):
     def translate(self, source: Sequence[str], n_best: int = 1) -> Columns:
         """Returns the column "translations": for each text a list of `n_best`, best first.
 
-        Texts are translated sentence by sentence. The n-th translation of a text has the n-th
-        translation of each sentence, or its last one. A word that is longer than the model takes
-        stays as it is.
+        Texts are translated sentence by sentence. The n-th translation of a text has the n-th of
+        each sentence, or its last one. A word that is too long for the model stays as it is.
         """
-        translated: dict[str, list[Translation]] = {}
-
-        def translate_rank(rank: int, sentences: Sequence[str]) -> Iterator[Translation]:
-            # A sentence is translated once, in all ranks; later ranks read `translated`.
-            new = [text for text in sentences if text not in translated]
-            lines = [f"{self.tag} {text}" if self.tag else text for text in new]
-            # first=None: warnings must not give line numbers, as a request has no lines.
-            translations = self.engine.translate(lines, n_best, first=None)
-            translated.update(zip(new, translations, strict=True))
-            for text in sentences:
-                # That of the rank, or the last one if there are fewer.
-                *_, translation = translated[text][: rank + 1]
-                yield translation._replace(text=text) if translation.truncated else translation
-
+        lines = [without_key(text) for text in source]
         long = partial(find_long, self.engine, tag=self.tag)
         align = find_aligner(self.engine, self.tag)
-        lines = [*map(without_key, source)]
-        functions = [partial(translate_rank, rank) for rank in range(n_best)]
-        # For each rank, a translation of each text.
-        ranks = [translate_sentences(lines, self.source, f, long, align) for f in functions]
+        # A sentence is translated once, in all ranks; later ranks read `translated`.
+        translated: _Translated = {}
+        # For each rank, a translation of every text.
+        ranks: list[list[Translation]] = []
+        for rank in range(n_best):
+            translate_rank = partial(self._translate_rank, translated, n_best, rank)
+            ranks.append(translate_sentences(lines, self.source, translate_rank, long, align))
         # A word that is too long is not cut off: it stays.
         log_cut([translation._replace(truncated=False) for translation in ranks[0]])
-        rows = zip(source, zip(*ranks, strict=True), strict=True)
-        # The mark of a shortcut key is left out where it has no place.
-        translations = [[with_key(text, new.text) or new.text for new in row] for text, row in rows]
-        return {"translations": translations}
+        n_best_lists = []
+        for number, text in enumerate(source):
+            plain = [translations[number].text for translations in ranks]
+            # The mark of a shortcut key is left out where it has no place.
+            n_best_lists.append([with_key(text, new) or new for new in plain])
+        return {"translations": n_best_lists}
+
+    def _translate_rank(
+        self, translated: _Translated, n_best: int, rank: int, sentences: Sequence[str]
+    ) -> Iterator[Translation]:
+        """Yields a translation of each sentence; those that are new are added to `translated`."""
+        new = [text for text in sentences if text not in translated]
+        lines = [f"{self.tag} {text}" if self.tag else text for text in new]
+        # first=None: warnings must not give line numbers, as a request has no lines.
+        n_best_lists = self.engine.translate(lines, n_best, first=None)
+        translated.update(zip(new, n_best_lists, strict=True))
+        for text in sentences:
+            # That of the rank, or the last one if there are fewer.
+            translation = translated[text][: rank + 1][-1]
+            yield translation._replace(text=text) if translation.truncated else translation
 
 
 def read_directions(flags: Sequence[str], engines: Sequence[Engine]) -> list[Direction]:
@@ -128,12 +138,11 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
         others = [code for code in usual if code != standard_code(source)]
         targets = others if target == "*" else [target]
-        # If "*" stands for no language, "" is refused below.
-        for code in targets or [""]:
-            tag = tags.get(find_code(code, tags)) if tags else ""
-            if not code or tag is None or source_tag is None:
-                known = ", ".join(full.values()) or "it has none"
-                raise UserError(f"--direction={text}: expected the model's languages ({known}).")
+        target_tags = {code: tags.get(find_code(code, tags)) if tags else "" for code in targets}
+        if not targets or None in (source_tag, *target_tags.values()):
+            known = ", ".join(full.values()) or "it has none"
+            raise UserError(f"--direction={text}: expected the model's languages ({known}).")
+        for code, tag in target_tags.items():
             yield Direction(source, code, f"{source_tag} {tag}".strip(), engine)
 
 
@@ -146,14 +155,12 @@ def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) 
         needs_key: whether requests for translations need a key.
     """
     names = Locale("en").languages
-    languages = [
-        {
-            "code": code,
-            "name": names.get(standard_code(code).replace("-", "_"), code),
-            "targets": [direction.target for direction in directions if direction.source == code],
-        }
-        for code in dict.fromkeys(code for d in directions for code in (d.source, d.target))
-    ]
+    languages = []
+    # Each code once, those of the first direction first.
+    for code in dict.fromkeys(code for d in directions for code in (d.source, d.target)):
+        name = names.get(standard_code(code).replace("-", "_"), code)
+        targets = [direction.target for direction in directions if direction.source == code]
+        languages.append({"code": code, "name": name, "targets": targets})
     settings: dict[str, Any] = {"apiKeys": needs_key, "keyRequired": needs_key}
     settings |= {"filesTranslation": False, "suggestions": False, "charLimit": limit}
     # LibreTranslate's default: its page translates 500 ms after the last key press.
@@ -220,11 +227,7 @@ class Query:
     """
 
     def __init__(
-        self,
-        document: Mapping[str, Any],
-        directions: Sequence[Direction],
-        max_texts: int,
-        max_characters: int,
+        self, document: Fields, directions: Sequence[Direction], max_texts: int, max_characters: int
     ) -> None:
         for name in ("q", "source", "target"):
             if not document.get(name):
@@ -250,18 +253,8 @@ class Query:
             raise UserError(f"alternatives is {short(alternatives)}, expected a whole number")
         self._alternatives = int(alternatives)
 
-        # Codes are shorter: to look for a text of megabytes takes long.
-        source, target = (str(document[name])[:40] for name in ("source", "target"))
-        target = find_code(target, [direction.target for direction in directions])
-        by_source = {d.source: d for d in directions if d.target == target}
-        self._is_auto = source.lower() == "auto"
-        if self._is_auto and len(by_source) == 1:
-            (source,) = by_source
-        if (source := find_code(source, by_source)) not in by_source:
-            names = ", ".join(direction.name for direction in directions) or "none"
-            pair = f"{short(document['source'])} and {short(document['target'])}"
-            raise UserError(f"source and target are {pair}, expected one of the pairs {names}")
-        self.direction = by_source[source]
+        self._is_auto = str(document["source"]).lower() == "auto"
+        self.direction = _find_direction(document, directions)
         self.signature = self.direction.name + (" nbest" if self._alternatives else "")
 
     def sources(self) -> list[str]:
@@ -277,16 +270,16 @@ class Query:
         # All lists are equally long. If nothing is to be translated, the text itself is one answer.
         count = max(map(len, translations.values()), default=1)
         write = html_of if self._is_html else lambda text, piece: text
+        # For each rank, the translation of every source.
+        by_rank = [{text: nbest[n] for text, nbest in translations.items()} for n in range(count)]
         n_best_lists = []
         for pieces in self._pieces:
-            # For each piece all its translations; one that stays is the same in each.
-            columns = [
-                [write(new, piece) for new in translations[text]] if text else [piece] * count
-                for piece, text in pieces
-            ]
-            n_best = map("".join, zip(*columns, strict=True))
-            # Equal ones are left out. An empty text has no pieces.
-            n_best_lists.append([*dict.fromkeys(n_best)] or [""])
+            n_best = []
+            for of_rank in by_rank:
+                parts = [write(of_rank[text], piece) if text else piece for piece, text in pieces]
+                n_best.append("".join(parts))
+            # Equal ones are left out.
+            n_best_lists.append([*dict.fromkeys(n_best)])
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in n_best_lists]}
         if self._alternatives:
             answer["alternatives"] = [others[: self._alternatives] for _, *others in n_best_lists]
@@ -295,6 +288,22 @@ class Query:
             detected = {"confidence": 0, "language": self.direction.source}
             answer["detectedLanguage"] = [detected] * len(n_best_lists)
         return {name: values if self._is_list else values[0] for name, values in answer.items()}
+
+
+def _find_direction(document: Fields, directions: Sequence[Direction]) -> Direction:
+    """Returns the direction that is asked for; "auto" means the target's only source."""
+    # Codes are shorter: to look for a text of megabytes takes long.
+    asked_source, asked_target = (str(document[name])[:40] for name in ("source", "target"))
+    target = find_code(asked_target, [direction.target for direction in directions])
+    by_source = {d.source: d for d in directions if d.target == target}
+    if asked_source.lower() == "auto" and len(by_source) == 1:
+        return next(iter(by_source.values()))
+    source = find_code(asked_source, by_source)
+    if source not in by_source:
+        names = ", ".join(direction.name for direction in directions) or "none"
+        pair = f"{short(document['source'])} and {short(document['target'])}"
+        raise UserError(f"source and target are {pair}, expected one of the pairs {names}")
+    return by_source[source]
 
 
 def _lines(text: str) -> Iterator[Piece]:

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 from t2t_repro.config.values import short, texts
@@ -72,16 +71,7 @@ def read_request(
         raise UserError(f"signature_name is {short(signature)}, expected one of {expected}")
     names = signatures[signature]
     in_rows = "instances" in document
-
-    def by_name(given: Any) -> dict[str, Any]:
-        # A value without a name is that of the first input.
-        return given if isinstance(given, dict) else {names[0]: given}
-
-    columns: Columns = {} if in_rows else by_name(document.get("inputs"))
-    if isinstance(instances := document.get("instances"), list):
-        named = list(map(by_name, instances))
-        # Unknown names of any row become columns too, and are refused below.
-        columns = {name: [row.get(name) for row in named] for name in {*names}.union(*named)}
+    columns = _read_columns(document, names)
     counts = [len(column) for column in columns.values() if isinstance(column, list)]
     is_whole = columns.keys() == {*names} and len(counts) == len(names)
     if not is_whole or len({*counts}) > 1 or (in_rows and "inputs" in document):
@@ -93,6 +83,19 @@ def read_request(
     if (rows := counts[0]) > max_rows:
         raise UserError(f"received {rows} rows, expected at most {max_rows}: send several requests")
     return signature, columns, in_rows
+
+
+def _read_columns(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Returns the values of each input in a request; neither names nor values are checked."""
+    # A value without a name is that of the first input.
+    if "instances" not in document:
+        inputs = document.get("inputs")
+        return inputs if isinstance(inputs, dict) else {names[0]: inputs}
+    if not isinstance(document["instances"], list):
+        return {}
+    rows = [row if isinstance(row, dict) else {names[0]: row} for row in document["instances"]]
+    # Unknown names of any row become columns too, which the caller refuses.
+    return {name: [row.get(name) for row in rows] for name in {*names}.union(*rows)}
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -180,9 +183,7 @@ class Answers:
         return lists
 
 
-def _scores(
-    score: Callable[..., list[Any]], source: Sequence[str], target: Sequence[str]
-) -> Columns:
+def _scores(score: Callable[..., list], source: Sequence[str], target: Sequence[str]) -> Columns:
     """Returns the outputs of the signature "score": `score` returns a `PairScore` of each pair."""
     # Warnings must not give line numbers: a request has no lines.
     scores = score(source, target, first=None)
@@ -293,12 +294,14 @@ class RequestQueue:
             name: [text for request in requests for text in request.columns[name]]
             for name in requests[0].columns
         }
-        # Each request in turn takes its rows from the front of every column.
-        outputs = {name: iter(column) for name, column in function(**joined).items()}
-        return [
-            {name: [*islice(column, request.rows)] for name, column in outputs.items()}
-            for request in requests
-        ]
+        outputs = function(**joined)
+        answers, first = [], 0
+        # The outputs have the rows of each request, one request after the other.
+        for request in requests:
+            end = first + request.rows
+            answers.append({name: column[first:end] for name, column in outputs.items()})
+            first = end
+        return answers
 
     def _finish(self, call: asyncio.Future[list[Columns]]) -> None:
         """Makes a worker idle; `answer` takes the results of the call, and its errors."""

@@ -231,8 +231,7 @@ class Server:
     async def _predict(self, request: web.Request, body: bytes) -> web.Response:
         """Answers a request in TensorFlow Serving's protocol."""
         self._check_key(request)
-        max_rows = self._options.max_batch_size
-        signature, columns, in_rows = read_request(body, self._inputs, max_rows)
+        signature, columns, in_rows = read_request(body, self._inputs, self._options.max_batch_size)
         _note_size(request, *columns.values())
         outputs = await self._queue.answer(signature, columns)
         return web.json_response(body=write_answer(outputs, in_rows))

@@ -2,11 +2,9 @@
 
 import re
 
+# The joiners U+200C and U+200D are not among them: they change letters and emoji.
 INVISIBLE = "\u00ad\u034f\u061c\u200b\u200e\u200f\u2060\ufeff"
-"""They only control line breaks and the direction of text, and would change a word's subwords.
-
-The joiners U+200C and U+200D are not among them: they change letters and emoji.
-"""
+"""They only control line breaks and the direction of text, and would change a word's subwords."""
 
 # A table for `str.translate`.
 WITHOUT_INVISIBLE = str.maketrans("", "", INVISIBLE)

@@ -168,7 +168,7 @@ class MarianTextOps(SentencePieceTextOps):
         self._code_pattern, self._first_id = subwords.code_pattern, subwords.first_id
         self._spaced = subwords.spaced
         ids = range(UNK_ID + 1, self._size)
-        self._vocab_lookup_table = _lookup_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
+        self._vocab_lookup_table = _id_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch]."""
@@ -246,14 +246,11 @@ class T2TTextOps(tf.Module):
         # characters that are subwords themselves.
         alphabets = (subwords.characters, {piece for piece in ids if len(piece) == 1})
         self._alphabets = [np.array(sorted(map(ord, alphabet)), np.int32) for alphabet in alphabets]
-        table = _lookup_table([piece.encode() for piece in ids], ids.values(), _UNKNOWN)
+        table = _id_table([piece.encode() for piece in ids], ids.values(), _UNKNOWN)
         # WordPiece takes the longest match from left to right, as T2T does.
+        options = {"suffix_indicator": "", "max_bytes_per_word": 2**31 - 1, "unknown_token": None}
         self._tokenizer = tensorflow_text.WordpieceTokenizer(
-            table,
-            suffix_indicator="",
-            max_bytes_per_word=2**31 - 1,
-            max_chars_per_token=subwords.longest,
-            unknown_token=None,
+            table, max_chars_per_token=subwords.longest, **options
         )
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
@@ -357,10 +354,7 @@ class T2TTextOps(tf.Module):
 
 
 TextOps = SentencePieceTextOps | T2TTextOps
-"""Encodes and decodes batches of texts within a graph; see `SentencePieceModel.in_graph`.
-
-T2T's have no `word_numbers`.
-"""
+"""Encodes and decodes batches of texts within a graph. T2T's have no `word_numbers`."""
 
 
 class _WordTokenizer:
@@ -374,9 +368,7 @@ class _WordTokenizer:
         return tf.strings.reduce_join(words, axis=1, separator=" ")
 
 
-def _lookup_table(
-    keys: Iterable[bytes], ids: Iterable[int], default: int
-) -> tf.lookup.StaticHashTable:
+def _id_table(keys: Iterable[bytes], ids: Iterable[int], default: int) -> tf.lookup.StaticHashTable:
     """Returns a table from keys to ids, and to `default` for other keys."""
     pairs = tf.lookup.KeyValueTensorInitializer([*keys], tf.constant([*ids], tf.int64))
     return tf.lookup.StaticHashTable(pairs, default)

@@ -47,17 +47,16 @@ from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.text.characters import readable, visible
-from t2t_repro.text.sentencepiece import MarkedSubwords, WordMarks, marks_end
+from t2t_repro.text.sentencepiece import NO_TAGS, MarkedSubwords, WordMarks, marks_end
 from t2t_repro.vocabulary import EOS_ID, SPACE_MARK, UNK_ID, text_ids
 
 if TYPE_CHECKING:
     from t2t_repro.text.in_graph import TextOps
 
+# The beginning of the file, by which it is recognized.
 FILE_START = b'{"marian":'
-"""The beginning of the file, by which it is recognized."""
 
 Kind = Literal["hugging_face", "pieces", "sentencepiece", "words"]
-"""A kind of text."""
 
 # These have the same matches in Python's `re` and in RE2, which the graph uses.
 _LANGUAGE_CODE = "(?s)^>>.*?<<"
@@ -231,8 +230,7 @@ class MarianSubwords(MarkedSubwords):
         if missing := [symbol for symbol in symbols if symbol not in codes]:
             problem = f"{self.model_path} has no language code {missing[0]}, and none can be added"
             expected = f"one of {', '.join(codes)}" if codes else "no tags"
-            advice = "leave out the tags, or learn subwords from the data with SubwordTraining"
-            raise UserError(f"{problem}; expected {expected}: {advice}.")
+            raise UserError(f"{problem}; expected {expected}: {NO_TAGS}.")
         return self.model_path.read_bytes()
 
     def in_graph(self) -> "TextOps":

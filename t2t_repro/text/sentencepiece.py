@@ -30,6 +30,9 @@ MAX_FILE_BYTES = 2**26
 
 _EOS = np.int32(EOS_ID).tobytes()
 
+# Advice where symbols cannot be added to a vocabulary.
+NO_TAGS = "leave out the tags, or learn subwords from the data with SubwordTraining"
+
 # Some 200 bytes each, so 100 MB at most.
 _MOST_WORDS = 500_000
 
@@ -136,11 +139,10 @@ class MarkedSubwords(NamedIds, ABC):
         # The number of the model's words in each word of the line; EOS has NO_WORD, which is -1.
         counts = [max(number_words(word)) + 1 for word in self.encode(line.split())]
         ends = list(accumulate(counts))
-        last = len(ends) - 1
         # A word of the model is in the first word of the line that ends after it, or in the last
         # one if there are too many, as with ids of another line.
         return [
-            NO_WORD if number == NO_WORD else min(bisect_right(ends, number), last)
+            NO_WORD if number == NO_WORD else min(bisect_right(ends, number), len(ends) - 1)
             for number in number_words(ids)
         ]
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
 from t2t_repro.text.characters import visible
-from t2t_repro.text.sentencepiece import MAX_FILE_BYTES, NamedIds, WordIds
+from t2t_repro.text.sentencepiece import MAX_FILE_BYTES, NO_TAGS, NamedIds, WordIds
 from t2t_repro.vocabulary import CONTINUES, NO_WORD, text_ids
 
 if TYPE_CHECKING:
@@ -73,11 +73,7 @@ class T2TSubwords(NamedIds):
         self._token_ids = WordIds(self._encode_token)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of every line, EOS last.
-
-        Args:
-            lines: any text; an empty one is EOS alone.
-        """
+        """Returns the ids of every line, EOS last; those of an empty line are EOS alone."""
         return self._token_ids.lists(tokens_of(visible(line)) for line in lines)
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -176,8 +172,7 @@ class T2TSubwords(NamedIds):
         """
         if symbols:
             problem = f"{self.model_path} is a vocabulary of Tensor2Tensor"
-            advice = "leave out the tags, or learn subwords from the data with SubwordTraining"
-            raise UserError(f"{problem}; symbols such as {symbols[0]} cannot be added: {advice}.")
+            raise UserError(f"{problem}; symbols such as {symbols[0]} cannot be added: {NO_TAGS}.")
         return self.model_path.read_bytes()
 
     def in_graph(self) -> "TextOps":

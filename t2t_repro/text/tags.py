@@ -64,17 +64,19 @@ class Tags:
         front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line)) if self._known else None
         if not front or not line.strip():
             return ""
-        tags, codes = _TAG.findall(front[0]), list(self.languages.values())
+        tags = _TAG.findall(front[0])
+        languages = list(self.languages.values())
         unknown = [tag for tag in tags if tag not in self._known]
         for tag in unknown:
             # Only for unknown tags: this takes longer than the encoding of a line.
-            close = get_close_matches(tag, self._known, cutoff=0.7)
-            all_codes = codes if _LANGUAGE.fullmatch(tag) else []
-            if suggestions := list(dict.fromkeys([*close, *all_codes])):
+            similar = get_close_matches(tag, self._known, cutoff=0.7)
+            others = languages if _LANGUAGE.fullmatch(tag) else []
+            suggestions = list(dict.fromkeys(similar + others))
+            if suggestions:
                 return f"the model does not know {tag}, but {', '.join(suggestions[:20])}"
         # The target's default, the second, counts as a tag in front; the source's does not.
-        if codes and not {*tags, *self.defaults[1:]} & {*codes}:
-            return f"no target language in front, expected {', '.join(codes[:20])}"
+        if languages and not {*tags, *self.defaults[1:]} & {*languages}:
+            return f"no target language in front, expected {', '.join(languages[:20])}"
         return ""
 
 

@@ -26,13 +26,17 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from t2t_repro.config.values import Count, Range, configurable
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
-from t2t_repro.text import subword_model as files
+from t2t_repro.text import subword_model as models
 from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
-from t2t_repro.text.subword_model import SubwordModel, open_pair, open_subwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, SPACE_MARK, UNK_ID
 
 CONTENT = "sha256"
 """The key that describes a vocabulary by its file's content."""
+
+# Options of SentencePiece's trainer that never change.
+_SPECIAL_IDS: dict[str, Any] = {"pad_id": PAD_ID, "eos_id": EOS_ID, "unk_id": UNK_ID, "bos_id": -1}
+_FIXED: dict[str, Any] = {"model_type": "bpe", "byte_fallback": True}
+_FIXED |= {"input_format": "tsv", "minloglevel": 2}
 
 _RESERVED = ("<unk>", "<s>", "</s>", "<pad>")
 
@@ -121,25 +125,19 @@ class SubwordTraining:
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=words,
-                input_format="tsv",
                 model_writer=model,
-                model_type="bpe",
                 vocab_size=self.vocab_size,
                 character_coverage=self.character_coverage,
                 split_digits=self.split_digits,
                 split_by_unicode_script=self.split_scripts,
                 normalization_rule_name=self.normalization,
                 user_defined_symbols=list(self.symbols),
-                byte_fallback=True,
-                pad_id=PAD_ID,
-                eos_id=EOS_ID,
-                unk_id=UNK_ID,
-                bos_id=-1,
                 # SentencePiece silently skips longer sentences.
                 max_sentence_length=2**30,
                 # The model file contains it, so it must not depend on the machine.
                 num_threads=4,
-                minloglevel=2,
+                **_SPECIAL_IDS,
+                **_FIXED,
                 **options,
             )
         except RuntimeError as error:
@@ -183,14 +181,14 @@ class ExistingSubwords:
         _check_symbols(self.symbols)
 
     @cached_property
-    def model(self) -> SubwordModel:
+    def model(self) -> models.SubwordModel:
         """The existing vocabulary.
 
         Raises:
             UserError: the vocabulary is missing or cannot be used, or there are two and no side is
                 given.
         """
-        pair = open_pair(Path(expanduser(self.model_dir)))
+        pair = models.open_pair(Path(expanduser(self.model_dir)))
         if self.side is None and pair.source is not pair.target:
             problem = f"{self.model_dir} has a vocabulary for the source and one for the target"
             both = "both, as @source/ExistingSubwords() and @target/ExistingSubwords()"
@@ -225,7 +223,7 @@ class ExistingSubwords:
         """Returns the recipe with further symbols."""
         return replace(self, symbols=tuple(dict.fromkeys((*self.symbols, *symbols))))
 
-    def train(self, sentences: Iterable[str], path: Path, count: int = 0) -> SubwordModel:
+    def train(self, sentences: Iterable[str], path: Path, count: int = 0) -> models.SubwordModel:
         """Writes the vocabulary with the symbols added, and opens it; nothing is learned.
 
         Args:
@@ -238,11 +236,11 @@ class ExistingSubwords:
         """
         logging.info("data: taking %s from %s", path.name, self.model.model_path)
         write_whole(path, self.content)
-        return open_subwords(path)
+        return models.open_subwords(path)
 
 
+# The ways to a subword model: to learn it, or to take an existing one.
 SubwordRecipe = SubwordTraining | ExistingSubwords
-"""The ways to a subword model: to learn it, or to take an existing one."""
 
 
 class SubwordRecipes(NamedTuple):
@@ -254,9 +252,9 @@ class SubwordRecipes(NamedTuple):
     def files(self) -> dict[str, tuple[SubwordRecipe, tuple[int, ...]]]:
         """Returns each file's recipe and sides: {"subwords.model": (recipe, (0, 1))} if shared."""
         if self.source is self.target:
-            return {files.SHARED_SUBWORDS: (self.target, (0, 1))}
+            return {models.SHARED_SUBWORDS: (self.target, (0, 1))}
         source, target = (self.source, (0,)), (self.target, (1,))
-        return {files.SOURCE_SUBWORDS: source, files.TARGET_SUBWORDS: target}
+        return {models.SOURCE_SUBWORDS: source, models.TARGET_SUBWORDS: target}
 
     @property
     def has_own_source_ids(self) -> bool:
@@ -294,15 +292,17 @@ def _code_points(text: str) -> str:
 
 
 def _spellings(character: str) -> Iterator[str]:
-    """Yields the spellings that NFC turns into a character, such as ê and a dot for ệ."""
+    """Yields the spellings that have the NFC of a character, such as ê and a dot for ệ."""
     yield character
-    # A list, since mypy allows no unpacking of a string.
-    letter, *marks = [*normalize("NFD", character)]
+    letter, *marks = list(normalize("NFD", character))
+    # Each is a rule, since SentencePiece replaces texts as they are written: marks may be in any
+    # order, and the first of them may be one character with the letter.
     for ordered in map("".join, permutations(marks)):
-        for composed in range(len(marks)):
-            text = normalize("NFC", letter + ordered[:composed]) + ordered[composed:]
-            if normalize("NFC", text) == normalize("NFC", character):
-                yield text
+        for count in range(len(marks)):
+            spelling = normalize("NFC", letter + ordered[:count]) + ordered[count:]
+            # Some orders are other characters: of marks at the same place, the first is nearer.
+            if normalize("NFC", spelling) == normalize("NFC", character):
+                yield spelling
 
 
 def _check_symbols(symbols: Sequence[str]) -> None:

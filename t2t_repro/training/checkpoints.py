@@ -112,20 +112,20 @@ class Checkpoints:
             UserError: there are checkpoints, but none can be read; none is set aside.
         """
         steps = self._last.expected_steps()
-        unreadable: dict[str, str] = {}  # Reasons by path, the newest first.
+        unreadable: list[tuple[str, str]] = []  # Path and reason, the newest first.
         while steps:
             path = self._last.prefix(steps[-1])
             reason = find_damage(path)
             if reason is None:
                 break
-            unreadable[path] = reason
+            unreadable.append((path, reason))
             steps.pop()
         if unreadable and not steps:
-            newest, reason = next(iter(unreadable.items()))
+            newest, reason = unreadable[0]
             problem = f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read"
             fix = "put back a copy, or start again in another --model_dir"
             raise UserError(f"{problem} ({newest}: {reason}): {fix}.")
-        for path, reason in unreadable.items():
+        for path, reason in unreadable:
             problem = f"the checkpoint {path} cannot be read ({reason})"
             logging.warning(f"{problem}: set aside; going on from step {steps[-1]}")
             if self.is_writer:

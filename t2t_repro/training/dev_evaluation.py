@@ -84,22 +84,25 @@ class DevEvaluation:
             a `Share`: of n workers, every n-th translation, and sums over every n-th batch.
         """
         index, count = self.workers.index, self.workers.count
-        source = self._source[: _PREVIEWED if preview else None][index::count]
-        n_best_lists = self.translator.translate(source, first=None)  # None: no warnings.
+        source = self._source[:_PREVIEWED] if preview else self._source
+        # None: no warnings.
+        n_best_lists = self.translator.translate(source[index::count], first=None)
+        translations = [n_best[0].text for n_best in n_best_lists]
         sums = [self._loss.sums(index, count, part.in_store) for part in self._parts]
-        nll, tokens = zip(*sums, strict=True)
-        return [best.text for best, *_ in n_best_lists], nll, tokens
+        return translations, [nll for nll, _ in sums], [tokens for _, tokens in sums]
 
     def scores(self, shares: list[Any]) -> DevScores:
         """Returns the scores from each worker's `Share`, in their order; JSON makes them lists."""
-        translations, nll_of_workers, tokens_of_workers = zip(*shares, strict=True)
-        texts = [""] * sum(map(len, translations))
-        for worker, worker_texts in enumerate(translations):
-            texts[worker :: len(shares)] = worker_texts  # As in `compute_share`.
-        nll = [sum(of_part) for of_part in zip(*nll_of_workers, strict=True)]
-        tokens = [sum(of_part) for of_part in zip(*tokens_of_workers, strict=True)]
-        is_preview = len(texts) < len(self._source)
+        texts = [""] * sum(len(translations) for translations, _, _ in shares)
+        for worker, (translations, _, _) in enumerate(shares):
+            # A worker has translated every n-th sentence, from its own number on.
+            texts[worker :: len(shares)] = translations
+        # Of each part, the sums over all workers.
+        parts = range(len(self._parts))
+        nll = [sum(worker_nll[part] for _, worker_nll, _ in shares) for part in parts]
+        tokens = [sum(worker_tokens[part] for _, _, worker_tokens in shares) for part in parts]
         score = self._score(texts, slice(len(texts)))
+        is_preview = len(texts) < len(self._source)
         corpora = [
             CorpusScores(part.name, nll[i] / tokens[i], self._score(texts, part.lines).value)
             for i, part in enumerate(self._parts)

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
 from t2t_repro.model.settings import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING
@@ -101,8 +102,8 @@ class InitialModel:
         for roles in _roles_of_table(tied).values():
             # One table cannot be copied from two.
             if len({initial_tables[role] for role in roles}) > 1:
-                problem = f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}"
-                problem += f", which were trained apart in {self.directory.path}"
+                tables = f"{' and '.join(roles)}, which were trained apart in {self.directory.path}"
+                problem = f"Transformer.tied_embeddings = {tied!r} ties {tables}"
                 raise UserError(f"{problem}: bind {initial_tied!r} here, too.")
 
     def copy_weights_to(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
@@ -144,30 +145,35 @@ class InitialModel:
         """
         copied: dict[str, int] = {}
         new: dict[str, int] = {}
-        initial_tables = _table_of_role(initial.tied_embeddings)
         for name, roles in _roles_of_table(model.tied_embeddings).items():
+            # Any of the roles will do: those that share a table share ids, and `check_fits` makes
+            # sure that the initial model has one table for them, too.
+            role = roles[0]
             table = getattr(model, name).table
-            # `check_fits` makes sure that all roles had one table.
-            rows = getattr(initial, initial_tables[roles[0]]).table.numpy()
-            side = _SIDES[roles[0]]  # Any of the roles: those that share a table share ids.
-            wanted, existing = subwords[side], self.subwords[side]
-            ids = matching_ids(wanted, existing)
-            counts = int((ids >= 0).sum()), int((ids < 0).sum())
-            if wanted.model_path.read_bytes() == existing.model_path.read_bytes():
-                # Copies rows without a subword too, uncounted: the softmax scores them as well.
-                ids = np.arange(min(table.shape[0], len(rows)))
-            is_copied = ids >= 0
-            pairs = [(table, rows)]
+            initial_table = getattr(initial, _table_of_role(initial.tied_embeddings)[role]).table
+            wanted, existing = subwords[_SIDES[role]], self.subwords[_SIDES[role]]
+            matching = matching_ids(wanted, existing)
+            counts = int((matching >= 0).sum()), int((matching < 0).sum())
+            are_same = wanted.model_path.read_bytes() == existing.model_path.read_bytes()
+            # Of the same vocabulary, rows without a subword are copied too, uncounted: the softmax
+            # scores them as well.
+            rows = np.arange(min(table.shape[0], initial_table.shape[0])) if are_same else matching
+            pairs = [(table, initial_table)]
             bias, initial_bias = model.logits_bias, initial.logits_bias
             if "softmax" in roles and bias is not None and initial_bias is not None:
-                pairs.append((bias, initial_bias.numpy()))
-            for variable, initial_values in pairs:
-                # Row ids[i] of the initial values becomes row i, unless ids[i] is negative.
-                values = np.array(variable.numpy())  # A copy that may be changed.
-                values[: len(ids)][is_copied] = initial_values[ids[is_copied]]
-                variable.assign(values)
+                pairs.append((bias, initial_bias))
+            for variable, initial_variable in pairs:
+                _set_rows(variable, initial_variable, rows)
                 copied[name_of(variable)], new[name_of(variable)] = counts
         return copied, new
+
+
+def _set_rows(variable: keras.Variable, initial: keras.Variable, rows: NDArray[np.int64]) -> None:
+    """Sets row i to row rows[i] of the initial variable, unless rows[i] is negative."""
+    values = np.array(variable.numpy())  # A copy that may be changed.
+    is_copied = rows >= 0
+    values[: len(rows)][is_copied] = initial.numpy()[rows[is_copied]]
+    variable.assign(values)
 
 
 def _table_of_role(tied: str) -> dict[str, str]:

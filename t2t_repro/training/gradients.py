@@ -78,17 +78,18 @@ class MicroBatchGradients:
         compute = self.function if tf.config.functions_run_eagerly() else self._traced
 
         def gradients_of(index: tf.Tensor | int) -> tuple[LossSums, list[tf.Tensor]]:
-            seeds = self._dropout_seeds(step, first + index)
             micro_batch = Batch(batch.source[index], batch.target[index], batch.capacity)
-            return compute(weights, seeds, micro_batch, scale)
+            return compute(weights, self._dropout_seeds(step, first + index), micro_batch, scale)
 
-        if batch.source.shape[0] == 1:
+        micro_batches = batch.source.shape[0]
+        if micro_batches == 1:
             return gradients_of(0)
-        updated = compress(weights, self._is_updated)
+        zero = tf.zeros([])
+        no_gradients = [tf.zeros_like(weight) for weight in compress(weights, self._is_updated)]
         return tf.foldl(
             lambda total, index: tf.nest.map_structure(tf.add, total, gradients_of(index)),
-            tf.range(batch.source.shape[0]),
-            initializer=(LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in updated]),
+            tf.range(micro_batches),
+            initializer=(LossSums(loss=zero, nll=zero, tokens=zero), no_gradients),
             parallel_iterations=1,  # Memory for one micro-batch at a time.
         )
 
@@ -102,14 +103,14 @@ class MicroBatchGradients:
         """
         updated = list(compress(weights, self._is_updated))
         trainable = zip(self.model.trainable_variables, weights, strict=True)
-        # Only dropout layers have such variables: their seeds.
+        # Only dropout layers have variables that are not trained: their seeds.
         dropout = zip(self.model.non_trainable_variables, tf.unstack(scrambled(seeds)), strict=True)
+        capacity = None if PLAIN else batch.capacity  # None: without packing.
+        ids = batch.source, batch.target
         with gpu.compiled(self.jit_compile):
             with tf.GradientTape() as tape:
                 tape.watch(updated)
                 with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                    capacity = None if PLAIN else batch.capacity  # None: without packing.
-                    ids = batch.source, batch.target
                     sums = self.model.loss_sums(*ids, self.loss, training=True, capacity=capacity)
             gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
         # Dense: tf.IndexedSlices cannot leave a function that XLA compiles.

@@ -68,21 +68,20 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     callbacks: keras.callbacks.CallbackList
 
     def __post_init__(self) -> None:
-        directory, schedule, state = self.directory, self.schedule, self.state
-        self._writer = _open_writer(directory, state)
+        self._writer = _open_writer(self.directory, self.state)
         self._last_scalars: dict[str, tf.Tensor] = {}
         self._tokens = 0
         self._began = time.monotonic()
         self._paused = 0.0
         # Seconds of training and tokens so far, before the last updates and after each of them.
-        self._marks = deque([(0.0, 0)], maxlen=max(schedule.log_every, _LEAST_UPDATES) + 1)
+        self._marks = deque([(0.0, 0)], maxlen=max(self.schedule.log_every, _LEAST_UPDATES) + 1)
         self._progress = ""
         self._bar = tqdm(
-            total=schedule.steps,
-            initial=state.step,
+            total=self.schedule.steps,
+            initial=self.state.step,
             bar_format="{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} updates{postfix}",
             dynamic_ncols=True,
-            disable=not directory or not sys.stderr.isatty(),
+            disable=not self.directory or not sys.stderr.isatty(),
         )
 
     def __enter__(self) -> "MetricsLog":
@@ -193,10 +192,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         for name, nll, score in scores.corpora:
             logging.info(f"step {step}: dev.{name} nll {nll:.4f}, {scores.metric} {score:.2f}")
             values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
-        self.callbacks.on_test_begin()
-        self.callbacks.on_test_end(values)
-        logs = self._last_scalars | {f"val_{name}": value for name, value in values.items()}
-        self.callbacks.on_epoch_end(step - 1, logs)  # Counted from 0, as in Keras.
+        self._notify_of_evaluation(step, values)
         self._write_scalars("dev", values | {"perplexity": perplexity}, step)
         self.write_text("dev/translations", scores.samples, step)
         if step in self.schedule.preview_at:
@@ -204,6 +200,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         with self._writing():
             for name, pixels in scores.images:
                 tf.summary.image(f"dev/{name}", pixels[None], step=step)
+
+    def _notify_of_evaluation(self, step: int, values: dict[str, float]) -> None:
+        """Calls the callbacks after the dev evaluation of update `step`."""
+        self.callbacks.on_test_begin()
+        self.callbacks.on_test_end(values)
+        logs = self._last_scalars | {f"val_{name}": value for name, value in values.items()}
+        self.callbacks.on_epoch_end(step - 1, logs)  # Counted from 0, as in Keras.
 
     def _write_scalars(self, part: str, values: Mapping[str, float | tf.Tensor], step: int) -> None:
         """Writes scalars to TensorBoard, under the names part/name."""

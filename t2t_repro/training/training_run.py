@@ -90,13 +90,13 @@ def make_step(experiment: Experiment, initial: InitialModel | None, workers: Wor
     Raises:
         UserError: the optimizer, the frozen parts or the initial model do not fit the model.
     """
-    settings, jit_compile = experiment.train, experiment.xla.jit_compile
+    settings, xla = experiment.train, experiment.xla
     strategy = workers.strategy or choose_strategy(experiment.devices.cpu_replicas)
     keras.utils.set_random_seed(settings.seed)
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     # On a CPU XLA is slower than oneDNN.
-    jit_compile = has_gpu() if jit_compile is None else jit_compile
+    jit_compile = has_gpu() if xla.jit_compile is None else xla.jit_compile
     with strategy.scope():
         model = Transformer(**vars(experiment.model), dtype=settings.precision)
         if initial:
@@ -104,11 +104,10 @@ def make_step(experiment: Experiment, initial: InitialModel | None, workers: Wor
         model.build()
         optimizer, decay = settings.optimizer(), experiment.average.decay
         step = TrainStep(model, optimizer, experiment.step, settings.seed, jit_compile, decay)
-    logging.info(
-        f"train: {model.count_params():,} parameters; replicas: "
-        f"{strategy.num_replicas_in_sync}; micro-batches per batch: {step.micro_batches}; "
-        f"XLA: {'on' if jit_compile else 'off'}"
-    )
+    message = "train: %s parameters; replicas: %d; micro-batches per batch: %d; XLA: %s"
+    parameters = f"{model.count_params():,}"
+    on_or_off = "on" if jit_compile else "off"
+    logging.info(message, parameters, strategy.num_replicas_in_sync, step.micro_batches, on_or_off)
     if step.settings.frozen:
         updated = sum(weight.shape.num_elements() for weight in step.updated)
         frozen = ", ".join(step.settings.frozen)

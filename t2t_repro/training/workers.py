@@ -139,9 +139,8 @@ class Workers:
         Raises:
             UserError: a worker has another value than the first one.
         """
-        values = self.gather(value)
-        first = values[0]
-        for index, other in enumerate(values):
+        first, *others = self.gather(value)
+        for index, other in enumerate(others, start=1):
             if other != first:
                 problem = f"worker {index} has {what} {_differing_json(other, first)}"
                 expected = f"worker 0 has {_differing_json(first, other)}"
@@ -182,9 +181,10 @@ class Workers:
         except tf.errors.UnknownError as error:
             if "Could not start gRPC server" not in str(error):
                 raise
-            problem = f"the port of worker {self.index} at {self._addresses[self.index]} is taken"
+            address = self._addresses[self.index]
+            problem = f"the port of worker {self.index} at {address} is taken by another program"
             fix = "end it, or give all workers other ports in TF_CONFIG"
-            raise UserError(f"{problem} by another program (see ss -ltnp): {fix}.") from error
+            raise UserError(f"{problem} (see ss -ltnp): {fix}.") from error
 
     def _all_gather(self, row: np.ndarray) -> np.ndarray:
         """Concatenates arrays of one shape from all workers along the first axis, on CPUs."""
@@ -222,9 +222,8 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
     if gpus or cpu_replicas == 1:
         return tf.distribute.get_strategy()
     cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_replicas
-    )
+    logical_devices = [tf.config.LogicalDeviceConfiguration()] * cpu_replicas
+    tf.config.set_logical_device_configuration(cpu, logical_devices)
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(cpu_replicas)])
 
 

@@ -103,27 +103,31 @@ class TextFilesCorpus:
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
-    """Returns the paths of each entry: one file of two columns, or two aligned files.
+    """Returns the paths of each entry of a split, whose value is one entry or a list of them."""
+    # A tuple of names is a pair. Any other tuple is a list of entries, as every list is.
+    is_pair = not isinstance(value, str | list) and all(isinstance(name, str) for name in value)
+    if isinstance(value, str) or is_pair:
+        return [_parse_entry(split, value)]
+    # An empty list is refused like an entry without files.
+    return [_parse_entry(split, entry) for entry in value or [()]]
+
+
+def _parse_entry(split: str, entry: Any) -> tuple[Path, ...]:
+    """Returns the paths of an entry: of one file of two columns, or of two aligned files.
 
     Raises:
-        UserError: an entry is neither one file nor two different ones.
+        UserError: it is neither one file nor two different ones.
     """
-    parsed = []
-    # A tuple is a pair only if all in it are names; otherwise it is a list of entries, too.
-    is_list = isinstance(value, list) or any(not isinstance(name, str) for name in value)
-    # An empty list counts as one entry without a file, which is an error below.
-    entries: list[Any] = ([*value] or [()]) if is_list else [value]
-    for entry in entries:
-        names = (entry,) if isinstance(entry, str) else entry
-        # Two names may lead to one file.
-        are_different = len({*map(realpath, names)}) == len(names)
-        if len(names) not in (1, 2) or not are_different:
-            problem = f"TextFilesCorpus.{split} is {entry!r}"
-            expected = "a pair of different files ('a.en', 'a.de'), a file of two columns 'a.tsv'"
-            raise UserError(f"{problem}, expected {expected}, or a list of these")
-        # Not `Path.expanduser`, which fails where a user has no home.
-        parsed.append(tuple(Path(expanduser(str(name))) for name in names))
-    return parsed
+    names = (entry,) if isinstance(entry, str) else entry
+    # Not `Path.expanduser`, which fails where a user has no home.
+    paths = tuple(Path(expanduser(str(name))) for name in names)
+    # Two names may lead to one file.
+    are_different = len({*map(realpath, paths)}) == len(paths)
+    if len(paths) not in (1, 2) or not are_different:
+        problem = f"TextFilesCorpus.{split} is {entry!r}"
+        expected = "a pair of different files ('a.en', 'a.de'), a file of two columns 'a.tsv'"
+        raise UserError(f"{problem}, expected {expected}, or a list of these")
+    return paths
 
 
 def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
@@ -170,5 +174,6 @@ def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None
 
 def _count_four_grams(paths: tuple[Path, ...]) -> list[Counter[str]]:
     """Counts the groups of four characters in the first 500 sources, and targets, of an entry."""
-    sides = map(" ".join, zip(*islice(_read(paths), 500), strict=True))
-    return [Counter(side[i : i + 4] for i in range(len(side) - 3)) for side in sides]
+    sources, targets = zip(*islice(_read(paths), 500), strict=True)
+    texts = " ".join(sources), " ".join(targets)
+    return [Counter(text[i : i + 4] for i in range(len(text) - 3)) for text in texts]

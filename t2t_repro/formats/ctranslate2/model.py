@@ -31,7 +31,7 @@ from t2t_repro.formats.imported import Array, Ids, ImportedModel, ImportedSide, 
 from t2t_repro.model.positional_encoding import SINUSOIDS
 from t2t_repro.model.settings import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.weights import layer_weights, name_of
+from t2t_repro.runs.weights import LayerWeight, layer_weights, name_of
 from t2t_repro.text.marian import MarianFile
 from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
 from t2t_repro.vocabulary import PAD_ID
@@ -71,12 +71,11 @@ def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedMo
         spm_paths = spm_paths or _find_splitters(metadata.parent)
     # Of source and target, or one for both. Words have none.
     spms = [imported.read_sentencepiece(path) for path in spm_paths] or [b""]
-    source = _read_side("source", folder, config, file.table(layout.SOURCE), spms[0])
-    target_table = file.table(layout.TARGET)
-    target = _read_side("target", folder, config, target_table, spms[-1])
+    source = _read_side("source", config, file.table(layout.SOURCE), spms[0])
+    target = _read_side("target", config, file.table(layout.TARGET), spms[-1])
     tables = _tables(file, source.ids, target.ids)
     arguments = _arguments(file, config, tables) | _positions(file, tables)
-    arguments["start_id"] = _start_id(file, config, target, target_table)
+    arguments["start_id"] = _start_id(file, config, target)
     file.check_size(arguments)
     if (layer := file.scalars.value("decoder/alignment_layer", -1)) >= 0:
         search["Aligner.layer"] = layer + 1
@@ -121,10 +120,8 @@ def _find_splitters(folder: Path) -> list[Path]:
     return paths
 
 
-def _read_side(
-    side: str, folder: Path, config: SettingsFile, table: Array, splitter: bytes
-) -> ImportedSide:
-    """Reads the vocabulary of a side, in our order of ids.
+def _read_side(side: str, config: SettingsFile, table: Array, splitter: bytes) -> ImportedSide:
+    """Reads the vocabulary of a side, which lies beside config.json, in our order of ids.
 
     `table` has its embeddings, [vocab, d_model]; `splitter` is b"" where text is words.
 
@@ -133,7 +130,7 @@ def _read_side(
             needed, or EOS and UNK are the same token.
     """
     names = product(("shared", side), ("json", "txt"))
-    paths = [folder / f"{name}_vocabulary.{suffix}" for name, suffix in names]
+    paths = [config.path.with_name(f"{name}_vocabulary.{suffix}") for name, suffix in names]
     # If there is none, the error names the first.
     path = next(filter(Path.exists, paths), paths[0])
     tokens = imported.read_file(path, _read_tokens)
@@ -146,9 +143,10 @@ def _read_side(
         problem = f"{path} has {len(tokens)} tokens, expected {len(table)}"
         raise UserError(f"{problem} with {eos_token} and {unk_token}: copy the model's vocabulary.")
     # PAD is the first of these tokens that the vocabulary has, with a row of zeros.
-    may_be_pad = map(ids.get, ("<pad>", "<blank>", config.value("decoder_start_token", "")))
-    zero_ids = (pad for pad in may_be_pad if pad not in (None, eos, unk) and not table[pad].any())
-    special = [next(zero_ids, _NO_PAD), eos, unk]
+    pad_tokens = "<pad>", "<blank>", config.value("decoder_start_token", "")
+    candidates = [ids[token] for token in pad_tokens if token in ids]
+    pads = [pad for pad in candidates if pad not in (eos, unk) and not table[pad].any()]
+    special = [pads[0] if pads else _NO_PAD, eos, unk]
     # One of the pattern's two groups has the code, the other is empty.
     pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in ids.items()}
     pieces |= {_NO_PAD: "<pad -1>", _NO_EOS: eos_token, _NO_UNK: unk_token}
@@ -168,49 +166,47 @@ def _read_tokens(path: Path) -> list[str]:
     return [str(token) for token in tokens]
 
 
-def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:
-    """Returns our id of the token with which a translation begins; PAD for a zero vector.
-
-    `table` has the embeddings of the target, [vocab, d_model], in the order of the file.
-    """
+def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide) -> int:
+    """Returns our id of the token with which a translation begins; PAD for a zero vector."""
     token = config.value("decoder_start_token", "")
     if token not in target.file.pieces:
         raise config.refused("decoder_start_token", "a token of the target's vocabulary")
     start = target.file.pieces.index(token)
     is_zero = file.scalars.value("decoder/start_from_zero_embedding", 0)
-    return PAD_ID if is_zero or not table[target.ids[start]].any() else start
+    return PAD_ID if is_zero or not file.table(layout.TARGET)[target.ids[start]].any() else start
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
     """Returns embeddings, softmax and logits' bias in our order, by our names; tied tables once.
 
-    If the model needs a bias of the logits that the file lacks, `file` gets one of zeros.
-    `source` and `target` are the file's ids of ours, [ids], below 0 where it has none.
+    `source` and `target` have the file's id of each of our ids, below 0 where it has none: [ids].
     """
-
-    def ordered(table: Array, ids: Ids, fill: float = 0.0) -> Array:
-        # Ids below 0 count from the end, where the added rows are.
-        added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)
-        return np.concatenate([table, added])[ids]
-
-    source_table = ordered(file.table(layout.SOURCE), source) * _scale(file, "encoder")
-    target_table = ordered(file.table(layout.TARGET), target) * _scale(file, "decoder")
-    softmax = ordered(file.table(layout.SOFTMAX), target)
-    tables = {"embedding/table": target_table}
-    # Without row 0, of PAD: embeddings do not look it up.
-    is_shared = np.array_equal(source_table[1:], target_table[1:])
-    if not np.array_equal(source, target) or not is_shared:
-        tables["source_embedding/table"] = source_table
-    is_tied = np.array_equal(softmax[1:], target_table[1:])
-    # A tied table is the softmax's, which needs the row of PAD.
-    tables["embedding/table" if is_tied else "softmax/table"] = softmax
+    source_rows = _in_our_order(file.table(layout.SOURCE), source) * _scale(file, "encoder")
+    target_rows = _in_our_order(file.table(layout.TARGET), target) * _scale(file, "decoder")
+    softmax = _in_our_order(file.table(layout.SOFTMAX), target)
+    # Tables are compared without row 0, of PAD: embeddings do not look it up.
+    if np.array_equal(softmax[1:], target_rows[1:]):
+        # Tied: the table is the softmax's, which needs the row of PAD.
+        tables = {"embedding/table": softmax}
+    else:
+        tables = {"embedding/table": target_rows, "softmax/table": softmax}
+    is_shared = np.array_equal(source, target) and np.array_equal(source_rows[1:], target_rows[1:])
+    if not is_shared:
+        tables["source_embedding/table"] = source_rows
+    has_bias = layout.LOGITS_BIAS in file.arrays
     # The logits of added rows need a bias that keeps them out of the softmax.
-    if layout.LOGITS_BIAS in file.arrays or target.min() < 0:
+    if has_bias or target.min() < 0:
         rows = len(file.arrays[layout.TARGET])
-        file.arrays.setdefault(layout.LOGITS_BIAS, np.zeros(rows))
-        bias = file.value(layout.LOGITS_BIAS, (rows,))
-        tables["logits_bias"] = ordered(bias, target, imported.NEVER)
+        bias = file.value(layout.LOGITS_BIAS, (rows,)) if has_bias else np.zeros(rows, np.float32)
+        tables["logits_bias"] = _in_our_order(bias, target, imported.NEVER)
     return tables
+
+
+def _in_our_order(table: Array, ids: Ids, fill: float = 0.0) -> Array:
+    """Returns the rows `ids` of a table [rows, ...]; rows of ids below 0 are filled with `fill`."""
+    # Ids below 0 count from the end, where the added rows are.
+    added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)
+    return np.concatenate([table, added])[ids]
 
 
 def _scale(file: _ModelBin, stack: str) -> float:
@@ -224,14 +220,9 @@ def _scale(file: _ModelBin, stack: str) -> float:
 
 def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) -> dict[str, Any]:
     """Returns the arguments of the `Transformer`, except for its positions and `start_id`."""
-    # By field, the value where the file has no such scalar.
-    common: dict[str, Any] = {"num_heads": 8, "head_dim": None, "activation": 0, "pre_norm": 1}
-    for field, default in common.items():
-        names = [name for name in file.scalars.values if name.endswith(f"/{field}")]
-        common[field] = file.scalars.values[names[0]] if names else default
-        # The first scalar's value replaces the default; all others must have it.
-        for name in names:
-            file.scalars.require(name, common[field])
+    # All stacks have these in common. The values are those where the file has no such scalar.
+    defaults = {"num_heads": 8, "head_dim": None, "activation": 0, "pre_norm": 1}
+    common = {name: _common_scalar(file.scalars, name, defaults[name]) for name in defaults}
     source = tables.get("source_embedding/table")
     activations = {number: name for name, number in layout.ACTIVATIONS.items()}
     layers = LayerConfig(
@@ -256,6 +247,15 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
         "logits_bias": "logits_bias" in tables,
         "source_eos": config.value("add_source_eos", False),
     }
+
+
+def _common_scalar(scalars: SettingsFile, field: str, default: int | None) -> Any:
+    """Returns the value that all scalars such as "encoder/num_heads" have, or else the default."""
+    names = [name for name in scalars.values if name.endswith(f"/{field}")]
+    value = scalars.values[names[0]] if names else default
+    for name in names:
+        scalars.require(name, value)
+    return value
 
 
 def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
@@ -283,27 +283,33 @@ def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) ->
     Raises:
         UserError: the file lacks weights, or has others.
     """
-    scalars = file.scalars
     for variable in model.trainable_variables:
-        if (table := tables.get(name_of(variable))) is not None:
-            variable.assign(table)
+        if name_of(variable) in tables:
+            variable.assign(tables[name_of(variable)])
     names = {layout.SOURCE, layout.TARGET, layout.SOFTMAX, layout.LOGITS_BIAS, *layout.POSITIONS}
     for weight in layer_weights(model):
-        name, part, part_count = layout.place_of(weight)
-        rows, *columns = weight.variable.shape[::-1]
-        names.add(name)
-        shape = rows * part_count, *columns
-        # Some toolkits have biases in some matrices only.
-        is_missing = weight.kind == "bias" and name not in file.arrays
-        joined = np.zeros(shape, np.float32) if is_missing else file.value(name, shape)
-        value = np.split(joined, part_count)[part]
-        if weight.part == "query":
-            # Our attention has this factor, and no other.
-            ours = model.config.key_depth**-0.5
-            scale = scalars.value(layout.scale_of(weight), ours)
-            value = value * (np.float32(scale) / np.float32(ours))
-        weight.variable.assign(value.T)
+        names.add(layout.place_of(weight)[0])
+        weight.variable.assign(_layer_value(file, weight, model.config.key_depth))
+    scalars = file.scalars
     file.check_names({*names, *scalars.values})
     # All other scalars must be 0.
     for name in scalars.values.keys() - scalars.known - {*layout.SETTINGS["without_effect"]}:
         scalars.require(name)
+
+
+def _layer_value(file: _ModelBin, weight: LayerWeight, key_depth: int) -> Array:
+    """Returns the value of a layer's weight, cut out of the file's matrix and transposed."""
+    name, part, part_count = layout.place_of(weight)
+    rows, *columns = weight.variable.shape[::-1]
+    # The matrix has all parts, one below the other.
+    shape = rows * part_count, *columns
+    # Some toolkits have biases in some matrices only.
+    is_missing = weight.kind == "bias" and name not in file.arrays
+    matrix = np.zeros(shape, np.float32) if is_missing else file.value(name, shape)
+    value = np.split(matrix, part_count)[part]
+    if weight.part == "query":
+        # Our attention has this factor, and no other.
+        ours = key_depth**-0.5
+        scale = file.scalars.value(layout.scale_of(weight), ours)
+        value = value * (np.float32(scale) / np.float32(ours))
+    return value.T

@@ -55,7 +55,6 @@ _ACTIVATIONS = {"silu": "swish", **{name: name for name in names.ACTIVATIONS.val
 
 _POSITIONS = ("interleaved", "halves", "concatenated")
 _SPECIAL_IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": PAD_ID}
-_REPEATED_PAD = "<pad_column>"
 # The mean length of target sentences where that of the training data is not known.
 _MEAN_LENGTH = 25.0
 
@@ -89,7 +88,7 @@ class HuggingFaceModel:
         repeats_pad = self._loses_pad and not translator.settings.imported.forbid_pad
         # [0 or 1, d_model], added as the last rows.
         self._last_rows = pad_row if repeats_pad else pad_row[:0]
-        last = [_REPEATED_PAD] if repeats_pad else []
+        last = ["<pad_column>"] if repeats_pad else []
         source, target = translator.subwords.each(marian_file)
         self._target = _with_rows(target, model.vocab_size, last)
         self._source = _with_rows(source, model.source_vocab_size, last if self._is_shared else [])

@@ -47,9 +47,7 @@ ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 
 @dataclass(frozen=True)
 class Family:
-    """The common traits of published models of one kind.
-
-    It is a row of settings.yml.
+    """The common traits of published models of one kind, a row of settings.yml.
 
     Attributes:
         origin: their name, for the comment in a model directory's config.gin.
@@ -135,18 +133,16 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
     others = [number for number in config.forbidden if number != config.pad]
     licence = licence_of(directory) or "not stated"
     logging.info(f"the model's licence: {licence}")
-    longest = min(config.positions, text.max_length or config.positions)
     origin = f"{config.family.origin}, with the settings that it came with; licence: {licence}"
     settings: dict[str, object] = {
         **config.search,
-        "Translator.max_source_length": longest,
+        "Translator.max_source_length": min(config.positions, text.max_length or config.positions),
         "ImportedBehaviour.forbid_pad": forbids_pad,
         "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
         # argsort inverts the permutation: it has our id of each of theirs.
         "ImportedBehaviour.forbidden_ids": tuple(np.argsort(rows["target"])[others].tolist()),
     }
-    decoding = imported.decoding_bindings(origin, settings)
-    return ImportedModel(model, text, decoding, file.path.name)
+    return ImportedModel(model, text, imported.decoding_bindings(origin, settings), file.path.name)
 
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
@@ -177,8 +173,8 @@ def read_config(directory: Path) -> Config:
     for settings in (config, generation):
         settings.require("decoder_start_token_id", config.value(family.start))
     model = _model_arguments(config, family)
-    eos = generation.value("eos_token_id")
-    eos = _single(config.value("eos_token_id") if eos is None else eos)
+    own_eos = generation.value("eos_token_id")
+    eos = _single(config.value("eos_token_id") if own_eos is None else own_eos)
     penalty = generation.value("length_penalty", 1.0)
     if penalty < 0:
         generation.ignored.append(f"length_penalty = {penalty}")
@@ -197,14 +193,19 @@ def read_config(directory: Path) -> Config:
         forbidden=_forbidden(generation, model["vocab_size"], eos),
         renormalizes=bool(generation.value("renormalize_logits")),
     )
-    known = {*config.known, *generation.known, *SETTINGS["without_effect"]}
+    _warn_of_others(config, generation)
+    return ours
+
+
+def _warn_of_others(config: SettingsFile, generation: SettingsFile) -> None:
+    """Logs settings that have an effect in transformers and none here; both may be one file."""
+    harmless = {*config.known, *generation.known, *SETTINGS["without_effect"]}
     if generation is not config:
         # Settings of the search in config.json are then not used.
-        config.warn(known.union(SETTINGS["search"]))
+        config.warn(harmless.union(SETTINGS["search"]))
     # These have no effect if they are 1.
-    at_1 = [x for x in ("num_beam_groups", "repetition_penalty") if generation.values.get(x) == 1]
-    generation.warn({*known, *at_1})
-    return ours
+    factors = "num_beam_groups", "repetition_penalty"
+    generation.warn(harmless.union(name for name in factors if generation.values.get(name) == 1))
 
 
 def _single(ids: Any) -> Any:

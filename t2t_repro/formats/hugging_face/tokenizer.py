@@ -57,8 +57,7 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     config = SettingsFile(directory / _CONFIG, _read_config)
     config.require_all(SETTINGS["tokenizers"]["marian"])
     special = [_content(config.value(name)) or default for name, default in _SPECIAL.items()]
-    separate = bool(config.value("separate_vocabs"))
-    target_vocabulary = "target_vocab.json" if separate else "vocab.json"
+    target_vocabulary = "target_vocab.json" if config.value("separate_vocabs") else "vocab.json"
     cleans = bool(config.value("clean_up_tokenization_spaces"))
     sides = {}
     for side, vocabulary in {"source": "vocab.json", "target": target_vocabulary}.items():
@@ -96,9 +95,10 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     name = "tokenizer.json" if is_nllb else "vocab.json"
     ids, codes, special = read_file(directory / name, _read_ids)
     tags = {number: f">>{code}<<" for number, code in codes.items()}
-    names = {number: piece for piece, number in ids.items()} | tags
+    pieces = {number: piece for piece, number in ids.items()} | tags
     source = source or config.value("src_lang") or default_source
-    wanted = [f">>{code}<<" for code in (source, target or config.value("tgt_lang") or "")]
+    target = target or config.value("tgt_lang") or ""
+    wanted = [f">>{source}<<", f">>{target}<<"]
     # ">><<" has no code: nothing is asked for, and there is no default.
     if unknown := {*wanted} - {*tags.values(), ">><<"}:
         known = " ".join(codes.values())
@@ -107,7 +107,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     # SMaLL-100, without a default, takes the target's code from the text.
     source_file = MarianFile(model, [], cleans, languages=wanted if default_source else [])
     files = source_file, MarianFile(model, [], cleans, languages=[])
-    sides = [ImportedSide.in_our_order(file, names, special, len(names)) for file in files]
+    sides = [ImportedSide.in_our_order(file, pieces, special, len(pieces)) for file in files]
     longest = int(min(2**31, config.value("model_max_length", 1e30)))
     config.warn(SETTINGS["tokenizer_without_effect"])
     return ImportedText(sides[0], sides[1], longest)
@@ -201,10 +201,10 @@ def tokenizer_files(source: MarianFile, target: MarianFile, longest: int) -> dic
         },
     }
     vocabularies = {"vocab.json": source} | ({"target_vocab.json": target} if separate else {})
-    contents: dict[str, Any] = {}
+    contents: dict[str, Any] = {_CONFIG: config}
     for name, side in vocabularies.items():
         contents[name] = {piece: number for number, piece in enumerate(side.pieces)}
-    files: dict[str, bytes] = {}
-    for name, content in (contents | {_CONFIG: config}).items():
+    files = {"source.spm": source.model, "target.spm": target.model}
+    for name, content in contents.items():
         files[name] = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-    return files | {"source.spm": source.model, "target.spm": target.model}
+    return files

@@ -56,10 +56,9 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
         tf.saved_model.save(servable, str(partial), signatures, options)
         _remove_gradients(partial)
         _write_warm_up(partial, signatures, model_name)
-    templates = resources.files(__package__) / "for_server"
     for name in SERVER_FILES:
         if not (export_dir / name).exists():
-            text = templates.joinpath(name).read_text("utf-8")
+            text = (resources.files(__package__) / "for_server" / name).read_text("utf-8")
             write_whole(export_dir / name, text.replace("{{model}}", model_name).encode())
     return path
 
@@ -81,8 +80,7 @@ def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -
     TensorFlow Serving answers them before it serves the version: the first request to a graph takes
     seconds.
     """
-    text = tf.constant(["a"])
-    inputs = {"source": text, "target": text, "prefix": text}
+    inputs = dict.fromkeys(("source", "target", "prefix"), tf.constant(["a"]))
     inputs |= {"seed": tf.constant([1], tf.int64), "source_ids": tf.constant([[UNK_ID, EOS_ID]])}
     path = saved_model / WARM_UP_FILE
     path.parent.mkdir(exist_ok=True)

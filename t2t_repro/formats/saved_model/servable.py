@@ -25,8 +25,6 @@ SIGNATURES = ("serving_default", "nbest", "token_ids", "score")
 MORE_SIGNATURES = ("prefix", "sample", "alignment")
 
 _TEXTS = tf.TensorSpec([None], tf.string)
-_SEEDS = tf.TensorSpec([None], tf.int64)
-_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class _Sentences(NamedTuple):
@@ -89,10 +87,10 @@ class Servable(tf.Module):
         table: dict[str, tuple[Callable[..., Outputs], Sequence[tf.TensorSpec]]] = {
             "serving_default": (self.translate, [_TEXTS]),
             "nbest": (self.translate_n_best, [_TEXTS]),
-            "token_ids": (self.translate_ids, [_IDS]),
+            "token_ids": (self.translate_ids, [tf.TensorSpec([None, None], tf.int32)]),
             "score": (self.score, [_TEXTS, _TEXTS]),
             "prefix": (self.translate_from_prefix, [_TEXTS, _TEXTS]),
-            "sample": (self.sample, [_TEXTS, _SEEDS]),
+            "sample": (self.sample, [_TEXTS, tf.TensorSpec([None], tf.int64)]),
             "alignment": (self.align, [_TEXTS, _TEXTS]),
         }
         return {name: tf.function(*table[name], autograph=False) for name in self._names}
@@ -309,14 +307,12 @@ class Servable(tf.Module):
             return map_groups(lengths, self._translator.ids_per_batch, compute, blank)
 
 
-def _sentences(
-    tokens: tf.RaggedTensor, is_blank: tf.Tensor, longest: int | tf.Tensor
-) -> _Sentences:
-    """Returns tokens [batch, (length)] with EOS, cut off to at most `longest` ids with it.
+def _sentences(tokens: tf.RaggedTensor, is_blank: tf.Tensor, limit: int | tf.Tensor) -> _Sentences:
+    """Returns tokens [batch, (length)] with EOS, cut off to at most `limit` ids with it.
 
     Where `is_blank`, [batch] bool, a sentence has no ids.
     """
-    kept = tokens[:, : longest - 1]
+    kept = tokens[:, : limit - 1]
     # Both with EOS.
     lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
     # By padding: joining ragged rows transposes integers, which oneDNN warns of on a server.
@@ -325,7 +321,7 @@ def _sentences(
     return _Sentences(
         ids=tf.where(is_blank[:, None], PAD_ID, ids),
         lengths=tf.where(is_blank, 0, lengths),
-        truncated=(all_lengths > longest) & ~is_blank,
+        truncated=(all_lengths > limit) & ~is_blank,
     )
 
 

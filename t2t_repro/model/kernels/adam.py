@@ -73,9 +73,8 @@ class FusedAdam(keras.optimizers.Adam):
             variable: the weight.
             learning_rate: scalar; or the `Scalars`, already computed.
         """
-        scalars = learning_rate
-        if not isinstance(scalars, Scalars):
-            scalars = self._scalars(learning_rate)
+        is_computed = isinstance(learning_rate, Scalars)
+        scalars = learning_rate if is_computed else self._scalars(learning_rate)
         dtype = variable.dtype
         index = self._get_variable_index(variable)
         m, v = self._momentums[index].value, self._velocities[index].value

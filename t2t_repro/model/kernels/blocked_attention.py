@@ -70,8 +70,7 @@ class _Blocks:
     """
 
     def __init__(self, rows: tf.Tensor, length: tf.Tensor, window: tuple[int, int]) -> None:
-        self._rows, self._length = rows, length
-        self._window = window
+        self._rows, self._length, self._window = rows, length, window
         # Not longer than the sequence, nor 0 if that is empty.
         self._size = tf.clip_by_value(_block_size(window), 1, tf.maximum(self._length, 1))
         self._count = -(-self._length // self._size)

@@ -46,12 +46,14 @@ def summed_cross_entropy(
         log_normalizers, p_table, p_x = _softmax_passes(x, table, weights)
         x32 = tf.cast(x, tf.float32)
         w = weights[:, None]
-        label_rows, table_sum = tf.gather(table, labels), tf.reduce_sum(table, axis=0)
+        label_rows = tf.gather(table, labels)
+        table_sum = tf.reduce_sum(table, axis=0)
         label_logits = tf.reduce_sum(x32 * label_rows, axis=1)
         logit_sums = tf.linalg.matvec(x32, table_sum)
         nll = tf.reduce_sum(weights * (log_normalizers - label_logits))
         cross_entropies = log_normalizers - low * logit_sums - high * label_logits
         cross_entropy = tf.reduce_sum(weights * cross_entropies)
+        # Here, while p is known, for an upstream gradient of 1; `gradient` multiplies them by it.
         d_x = w * (tf.cast(p_table, tf.float32) - low * table_sum - high * label_rows)
         weighted_x = w * x32
         d_table = p_x - tf.math.unsorted_segment_sum(high * weighted_x, labels, table.shape[0])
@@ -93,14 +95,15 @@ def _softmax_passes(
 
     x_blocks = in_blocks(x)
     weight_blocks = in_blocks(weights[:, None])
+    softmax_parts = gpu.softmax_parts if gpu.has_gpu() else _softmax_parts
 
     def add_block(
         block: tf.Tensor, p_x: tf.Tensor, normalizers: tf.TensorArray, p_table: tf.TensorArray
     ) -> tuple:
         x_block = x_blocks[block]
         logits = tf.cast(tf.matmul(x_block, table, transpose_b=True), tf.float32)
-        softmax_parts = gpu.softmax_parts if gpu.has_gpu() else _softmax_parts
-        # The softmax is e / s.
+        # The softmax p is e / s, with e [block_size, vocab] and s [block_size, 1]. Not e is divided
+        # by s, but what is as wide as the model: w x in p^T (w x), and the product e E in p E.
         e, s, log_normalizer = softmax_parts(logits)
         e = tf.cast(e, x.dtype)
         weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)

@@ -50,13 +50,15 @@ def best_extensions(
     # Sorted by index, so that of equal candidates the one with the lower index comes first.
     best_groups = tf.sort(best_groups, axis=-1)  # [batch, k], indices into beam·count
     hypotheses = best_groups // count
+    # The candidates are all ids of these groups, [batch, k, size].
     candidates = tf.gather(tf.reshape(groups, [-1, beam * count, size]), best_groups, batch_dims=1)
     if forbidden:
         candidates = tf.where(tf.gather(is_forbidden, best_groups % count), -math.inf, candidates)
     before = tf.gather(log_probs, hypotheses, batch_dims=1)[..., None]
-    normalizers = tf.gather(normalizers, hypotheses, batch_dims=1)[..., None]
-    candidates = before + (candidates - normalizers)  # [batch, k, size]
-    best_log_probs, indices = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)
+    group_normalizers = tf.gather(normalizers, hypotheses, batch_dims=1)[..., None]
+    candidate_log_probs = before + (candidates - group_normalizers)
+    best_log_probs, indices = tf.math.top_k(tf.reshape(candidate_log_probs, [-1, k * size]), k)
+    # An index into k·size gives the group, which gives the hypothesis and the group's first id.
     groups_of_best = tf.gather(best_groups, indices // size, batch_dims=1)
     ids = groups_of_best % count * size + indices % size
     return best_log_probs, groups_of_best // count * vocab + ids

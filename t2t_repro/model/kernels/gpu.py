@@ -138,14 +138,19 @@ def philox(counter: Words, key: Words | tuple[int, int]) -> Words:
     the constant W_i is added to k_i; `_PHILOX_STEPS` has its multiples.
     """
     # The keys of all rounds at once: XLA would make a kernel of each sum.
-    keys = [tf.constant(steps, tf.uint32) + k for k, steps in zip(key, _PHILOX_STEPS, strict=True)]
-    for k_0, k_1 in zip(*map(tf.unstack, keys), strict=True):
-        (low_0, high_0), (low_1, high_1) = (
-            halves(tf.cast(word, tf.uint64) * tf.constant(factor, tf.uint64))
-            for word, factor in zip(counter[::2], _PHILOX_FACTORS, strict=True)
-        )
-        counter = (high_1 ^ counter[1] ^ k_0, low_1, high_0 ^ counter[3] ^ k_1, low_0)
+    keys_0 = tf.constant(_PHILOX_STEPS[0], tf.uint32) + key[0]
+    keys_1 = tf.constant(_PHILOX_STEPS[1], tf.uint32) + key[1]
+    for k_0, k_1 in zip(tf.unstack(keys_0), tf.unstack(keys_1), strict=True):
+        c_0, c_1, c_2, c_3 = counter
+        low_0, high_0 = _product_halves(c_0, _PHILOX_FACTORS[0])
+        low_1, high_1 = _product_halves(c_2, _PHILOX_FACTORS[1])
+        counter = (high_1 ^ c_1 ^ k_0, low_1, high_0 ^ c_3 ^ k_1, low_0)
     return counter
+
+
+def _product_halves(word: tf.Tensor, factor: int) -> Words:
+    """Returns the lower and the upper 32 bits of the 64-bit product of a word and a factor."""
+    return halves(tf.cast(word, tf.uint64) * tf.constant(factor, tf.uint64))
 
 
 def halves(bits: tf.Tensor) -> Words:
