@@ -341,7 +341,8 @@ class DropoutSegmenter:
     @cached_property
     def _powers(self) -> NDArray[np.uint64]:
         """The probabilities that n = `_MOST_MERGES` ... 1 merges in a row are made, times 2^63."""
-        power, powers = 1.0, []
+        powers: list[int] = []
+        power = 1.0
         for _ in range(_MOST_MERGES):
             # Not `**`, which C libraries round differently.
             power *= 1.0 - self.probability
@@ -361,10 +362,11 @@ class DropoutSegmenter:
         """
         words = _Words(self._merges, sentences)
         # For each word a key, of the seeds, the epoch, the sentence, and the place in it.
-        keys = np.zeros(1, np.uint64)
+        epoch_key = np.zeros(1, np.uint64)
         for number in (*self.seeds, epoch):
-            keys = _fold(keys, number)
-        keys = _fold(_fold(keys, numbers)[words.sentence], words.place)
+            epoch_key = _fold(epoch_key, number)
+        sentence_keys = _fold(epoch_key, numbers)
+        keys = _fold(sentence_keys[words.sentence], words.place)
         made = self._count_made(keys, 0)
         # No merge is dropped in the other words, so they stay as they are.
         changed = np.flatnonzero(made < words.merge_counts)
@@ -392,7 +394,8 @@ class DropoutSegmenter:
         """
         merges = self._merges
         splits = [merges.characters(word) for word in words]
-        # How many candidates of each word's split are dropped: the next one is the best left.
+        # How many candidates of each word's split are dropped. Candidates are ordered, best first,
+        # so this number is also the index of the best one left.
         dropped = [0] * len(words)
         unfinished = list(range(len(words)))
         draw = 0
@@ -406,7 +409,8 @@ class DropoutSegmenter:
                     # Usually it is cached, and a call takes longer than all else here.
                     split = split.following[candidate] or merges.after(split, candidate)
                     candidate = 0
-                # The merge after these is dropped, unless more draws are needed to know.
+                # The merge after these is dropped, unless more draws are needed to know. At most
+                # one per draw: the next draw says how many merges come before another is dropped.
                 candidate += count < _MOST_MERGES
                 splits[word], dropped[word] = split, candidate
                 if candidate < len(split.candidates):
@@ -456,26 +460,23 @@ class BpeMerges:
         self.word_marks = WordMarks.of([piece.piece for piece in pieces], at_end)
         # A better merge has a lower rank.
         self._ranks = {piece.piece: -piece.score for piece in pieces if piece.type == _MERGED}
-        # The text of every id in UTF-8; for a byte, the byte itself.
-        self._texts: list[bytes] = []
+        # [vocabulary], by id.
+        self._texts = [_text(piece) for piece in pieces]
         # The id of every symbol, and of every byte, as int32 bytes.
         self._ids: dict[str, bytes] = {}
         self._byte_ids: dict[bytes, bytes] = {}
         # The ids that are never merged with their neighbours.
         self._whole: set[int] = set()
         for number, piece in enumerate(pieces):
-            text, ids = piece.piece.encode(), np.int32(number).tobytes()
+            ids = np.int32(number).tobytes()
             if piece.type == _BYTE:
-                # The piece of the byte 65 is "<0x41>".
-                text = bytes([int(piece.piece[1:-1], 16)])
-                self._byte_ids[text] = ids
+                self._byte_ids[self._texts[number]] = ids
             elif piece.type == _MERGED:
                 self._ids[piece.piece] = ids
             else:
                 # A symbol such as a tag, or a control token.
                 self._ids[_WHOLE_MARK + piece.piece] = ids
                 self._whole.add(number)
-            self._texts.append(text)
         # A merge makes one piece of two, so n characters take n - 1.
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
         self._splits: dict[bytes, Split] = {}
@@ -596,6 +597,12 @@ class _Words:
         np.add.at(growth, self.sentence[words], (sizes - (ends - starts)) // _ID_BYTES)
         lengths = (self._lengths + growth).astype(np.int32)
         return np.frombuffer(b"".join(parts), np.int32), lengths
+
+
+def _text(piece: ModelProto.SentencePiece) -> bytes:
+    """Returns the text of a piece in UTF-8; of a byte's piece, the byte itself."""
+    # The piece of the byte 65 is "<0x41>".
+    return bytes([int(piece.piece[1:-1], 16)]) if piece.type == _BYTE else piece.piece.encode()
 
 
 def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:

@@ -25,6 +25,15 @@ _CURRENCIES = (*_PRICED, "NOK", "DKK", "CAD", "AUD", "INR", "BRL")
 # adjective that CLDR writes with a capital letter.
 _UNINFLECTED = ("EUR", "USD", "CHF")
 _YEARS = range(1990, 2030)
+# The seconds of a unit, and its largest number that Babel does not turn into the next unit.
+_SPANS = {
+    "minute": (60, 50),
+    "hour": (3_600, 20),
+    "day": (86_400, 5),
+    "week": (604_800, 3),
+    "month": (2_592_000, 10),
+    "year": (31_536_000, 30),
+}
 
 
 @cache
@@ -61,11 +70,6 @@ def _dates(pattern: str, values: Iterable[datetime.date]) -> Iterator[Pair]:
     return _both(partial(dates.format_date, format=pattern), values)
 
 
-def _days() -> Iterator[Pair]:
-    """Formats the days of a leap year: "May 1", "1. Mai"."""
-    return _both(partial(dates.format_skeleton, "MMMMd"), _days_of([2024]))
-
-
 def _weekday_dates() -> Iterator[Pair]:
     """Formats days with weekdays: "Monday, May 1"; in the dative, "Montag, dem 1. Mai"."""
     for value in _days_of(range(2018, 2026)):
@@ -79,27 +83,19 @@ def _times(hours: Iterable[int]) -> Iterator[Pair]:
     return _both(partial(dates.format_time, format="short"), times)
 
 
-def _periods(units_of_time: Sequence[str], direction: int) -> Iterator[Pair]:
+def _periods(units_of_time: Iterable[str], direction: int) -> Iterator[Pair]:
     """Formats spans of time.
 
     Args:
         units_of_time: names of units.
         direction: 0 for "3 days", 1 for "in 3 days", -1 for "3 days ago" (German has another case).
     """
-    # The seconds of a unit, and its largest number that Babel does not turn into the next unit.
-    spans = {
-        "minute": (60, 50),
-        "hour": (3_600, 20),
-        "day": (86_400, 5),
-        "week": (604_800, 3),
-        "month": (2_592_000, 10),
-        "year": (31_536_000, 30),
-    }
-    deltas = [
-        datetime.timedelta(seconds=(direction or 1) * number * seconds)
-        for seconds, largest in (spans[unit] for unit in units_of_time)
-        for number in range(2, largest + 1)
-    ]
+    # A span without a direction is a positive number of seconds.
+    sign = direction or 1
+    deltas: list[datetime.timedelta] = []
+    for unit in units_of_time:
+        seconds, largest = _SPANS[unit]
+        deltas += [datetime.timedelta(seconds=sign * n * seconds) for n in range(2, largest + 1)]
     return _both(partial(dates.format_timedelta, add_direction=direction != 0), deltas)
 
 
@@ -115,12 +111,10 @@ def _prices(currencies: Sequence[str]) -> Iterator[Pair]:
     # separator of thousands, "," in English and "." in German.
     amounts = [number + cents for number in range(2, 100) for cents in (0.0, 0.25, 0.5, 0.99)]
     amounts += [100.0 * number for number in range(11, 100)]
-    items = [
-        (amount, code)
-        for code in currencies
-        for amount in amounts
-        if code != "JPY" or amount.is_integer()  # there is no hundredth of a yen
-    ]
+    items: list[tuple[float, str]] = []
+    for code in currencies:
+        # There is no hundredth of a yen.
+        items += [(amount, code) for amount in amounts if code != "JPY" or amount.is_integer()]
     return _both(lambda item, locale: numbers.format_currency(*item, locale=locale), items)
 
 
@@ -163,8 +157,6 @@ def _in_pairs(kind: str) -> Iterator[Pair]:
 
 _ROUND_NUMBERS = [*range(2, 100), *range(100, 1000, 50)]
 _SMALL_NUMBERS = [*range(2, 51), *(tenths / 10 for tenths in range(15, 100, 10))]
-_CLOCK = ("minute", "hour")
-_CALENDAR = ("minute", "hour", "day", "week", "month", "year")
 
 # Each kind of piece that a frame may ask for, as (English, German).
 KINDS: dict[str, Callable[[], Iterable[Pair]]] = {
@@ -175,7 +167,7 @@ KINDS: dict[str, Callable[[], Iterable[Pair]]] = {
     "languages": lambda: _in_pairs("language"),
     "currency": lambda: _both(lambda code, locale: locale.currencies[code], _CURRENCIES),
     "date": lambda: _dates("long", _days_of(_YEARS)),
-    "day": _days,
+    "day": lambda: _both(partial(dates.format_skeleton, "MMMMd"), _days_of([2024])),  # "May 1"
     "weekday_date": _weekday_dates,
     "weekday": lambda: _dates("EEEE", list(_days_of([2024]))[:7]),
     "month": lambda: _dates("MMMM", _days_of([2024])),
@@ -184,9 +176,9 @@ KINDS: dict[str, Callable[[], Iterable[Pair]]] = {
     "time": lambda: _times(range(24)),
     "morning": lambda: _times(range(6, 12)),
     "evening": lambda: _times(range(13, 23)),
-    "duration": lambda: _periods(_CLOCK, 0),
-    "in_time": lambda: _periods(_CALENDAR, 1),
-    "ago": lambda: _periods(_CALENDAR, -1),
+    "duration": lambda: _periods(["minute", "hour"], 0),
+    "in_time": lambda: _periods(_SPANS, 1),
+    "ago": lambda: _periods(_SPANS, -1),
     "price": lambda: _prices(_PRICED),
     "euros": lambda: _prices(["EUR"]),
     "money": _money,

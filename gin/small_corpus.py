@@ -28,8 +28,9 @@ def small_corpus(pairs: int) -> dict[str, Any]:
         batch size, the number of updates, and the precision in which this machine is faster.
     """
     is_large = pairs > 200_000
+    small_vocab_size = 4000 if pairs < 20_000 else 8000
     return {
-        "SubwordTraining.vocab_size": 4000 if pairs < 20_000 else 16_000 if is_large else 8000,
+        "SubwordTraining.vocab_size": 16_000 if is_large else small_vocab_size,
         "LayerConfig.d_model": 512 if is_large else 256,
         "LayerConfig.d_ff": 2048 if is_large else 1024,
         "LayerConfig.dropout": 0.3 if pairs < 50_000 else 0.1,

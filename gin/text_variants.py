@@ -55,7 +55,8 @@ class TextVariants:
         Returns:
             all pairs, and the report on the variants among them.
         """
-        extended, report = list[Pair](), CleaningReport()
+        extended: list[Pair] = []
+        report = CleaningReport()
         for number, pair in enumerate(pairs, first):
             extended.append(pair)
             kind, rng = self._draw_kind(number)
@@ -141,9 +142,13 @@ def _with_word(pair: Pair, rng: random.Random) -> Pair:
     if not candidates:
         return _with_added_word(pair, rng)
     old = rng.choice(candidates)
-    # A time or a code keeps its form; a whole number may get another length.
-    pattern = _DIGIT.sub("0", old) if _DIGIT.search(old) else _NAME
-    new = _random_word(rng.choice(_NUMBERS) if old.isdecimal() else pattern, rng)
+    if old.isdecimal():
+        # A whole number may get another length.
+        pattern = rng.choice(_NUMBERS)
+    else:
+        # A time or a code keeps its form.
+        pattern = _DIGIT.sub("0", old) if _DIGIT.search(old) else _NAME
+    new = _random_word(pattern, rng)
 
     def replace(side: str) -> str:
         return _WORD.sub(lambda word: new if word[0] == old else word[0], side)
@@ -154,9 +159,9 @@ def _with_word(pair: Pair, rng: random.Random) -> Pair:
 def _with_added_word(pair: Pair, rng: random.Random) -> Pair:
     """Adds the same random word at the beginning of both sides, at the end, or one at each."""
     first, last = (_random_word(rng.choice(_WORDS), rng) for _ in range(2))
-    start = rng.choice(("{}: ", "{}, ", "{} – ", "{} ")).format(first)
-    end = rng.choice((" {}", " ({})", ", {}", ": {}")).format(last)
-    start, end = rng.choice(((start, ""), ("", end), (start, end)))
+    before = rng.choice(("{}: ", "{}, ", "{} – ", "{} ")).format(first)
+    after = rng.choice((" {}", " ({})", ", {}", ": {}")).format(last)
+    start, end = rng.choice(((before, ""), ("", after), (before, after)))
 
     def add(side: str) -> str:
         return _BODY.sub(lambda match: f"{start}{match[1]}{end}{match[2]}", side)

@@ -25,18 +25,18 @@ def main() -> None:
     # Late: it imports TensorFlow, which --help and mistakes in flags do not need.
     from t2t_repro.attention.maps import PairAttention, as_html, layer_picture
 
-    source, target, target_origin = FLAGS.source, FLAGS.target, "given"
+    target, target_origin = FLAGS.target, "given"
     if target is None:
-        [[best]] = translator.translate([source])
+        [[best]] = translator.translate([FLAGS.source])
         target, target_origin = best.text, "the model's own translation"
-    maps = PairAttention(translator.model, translator.subwords, source, target).maps()
+    maps = PairAttention(translator.model, translator.subwords, FLAGS.source, target).maps()
     model = str(Path(FLAGS.model_dir) / checkpoint)
     page = Path(FLAGS.output) / "attention.html"
     pictures: dict[str, bytes] = {}
     for attention in maps if FLAGS.pictures else []:
         for layer in range(len(attention.weights)):
             pictures[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)
-    write_whole(page, as_html(maps, model, source, target, target_origin).encode())
+    write_whole(page, as_html(maps, model, FLAGS.source, target, target_origin).encode())
     for name, content in pictures.items():
         write_whole(page.with_name(name), content)
     logging.info("attention maps: %s and %d pictures", page, len(pictures))

@@ -68,11 +68,11 @@ def _nbest_lists(texts: Sequence[str]) -> Iterator[list[Translation]]:
 def _read_answer(answer: dict[str, Any]) -> list[Translation]:
     """Returns the translations in a server's answer to a text, the best first."""
     # Models that earlier versions exported do not say which translations are finished.
-    answer = {"finished": True} | answer
-    values = [answer[name] for name in OUTPUTS]
+    outputs: dict[str, Any] = {"finished": True} | answer
+    values = [outputs[name] for name in OUTPUTS]
     # A list has a value for each translation; a single value is that of all.
     columns = [value if isinstance(value, list) else repeat(value) for value in values]
-    # The lists are padded where a text has fewer translations than others.
+    # The lists have the size of the beam; `count` of their values are those of translations.
     count = min(answer.get("count", 1), FLAGS.n_best)
     return [Translation(*row) for row in islice(zip(*columns, strict=False), count)]
 
@@ -110,10 +110,10 @@ def cli() -> None:
     define_split()
     define_path("input", "A text file; standard input by default.")
     define_path("output", "A text file; standard output by default.")
-    flags.DEFINE_integer("n_best", 1, "Translations of each line.", 1)
+    flags.DEFINE_integer("n_best", 1, "Translations of each line.", lower_bound=1)
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
     flags.DEFINE_integer("batch_size", 16, "Lines, or split sentences, of a request.", 1)
-    flags.DEFINE_integer("concurrency", 4, "Requests at a time.", 1)
+    flags.DEFINE_integer("concurrency", 4, "Requests at a time.", lower_bound=1)
     run(main)
 
 

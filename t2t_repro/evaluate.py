@@ -105,6 +105,7 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
             raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as line 1.")
         counts[name] = len(rows)
+        # From rows to columns; below, from columns to a tuple for each line.
         columns += zip(*rows, strict=True)
     check_line_counts(counts)
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

@@ -29,23 +29,24 @@ def main() -> None:
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
 
-    def line_of(pair: Any) -> str:
-        """Returns the output line of a pair that `Translator.score` has scored."""
-        if not FLAGS.tokens:
-            return f"{pair.log_probability:.6f}\t{len(pair.subwords)}"
-        fields = pair._asdict()
-        fields["log_probability"] = round(pair.log_probability, 6)
-        fields["log_probabilities"] = [round(token, 6) for token in pair.log_probabilities]
-        return json.dumps(fields, ensure_ascii=False)
-
     def work(block: text_lines.Block, report: Report) -> text_lines.Outputs:
         # The texts are in the order of `inputs`: source, target.
-        scores = translator.score(*block.texts.values(), first=block.first, report=report)
-        return {"output": list(map(line_of, scores))}
+        pairs = translator.score(*block.texts.values(), first=block.first, report=report)
+        return {"output": [_line_of(pair) for pair in pairs]}
 
     settings = partial(shared.decoding_settings, translator, checkpoint, ["tokens"])
     blocks = text_lines.read_blocks(inputs)
     text_lines.work_in_blocks("score", blocks, {"output": FLAGS.output}, settings, work, total)
+
+
+def _line_of(pair: Any) -> str:
+    """Returns the output line of a `PairScore`."""
+    if not FLAGS.tokens:
+        return f"{pair.log_probability:.6f}\t{len(pair.subwords)}"
+    fields = pair._asdict()
+    fields["log_probability"] = round(pair.log_probability, 6)
+    fields["log_probabilities"] = [round(token, 6) for token in pair.log_probabilities]
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def cli() -> None:

@@ -55,7 +55,8 @@ def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
     """Loads an engine from each path; returns them, and the number of threads to call them."""
     if FLAGS.litert:
         return [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
-    checkpoints = list(map(shared.find_checkpoint, paths))
+    # All are found before the first is loaded: a wrong path is reported soon.
+    checkpoints = [shared.find_checkpoint(path) for path in paths]
     translators = []
     for model_dir, checkpoint in zip(paths, checkpoints, strict=True):
         loaded = shared.load_translator(checkpoint, model_dir=model_dir)
@@ -103,7 +104,7 @@ def cli() -> None:
     flags.DEFINE_float("max_request_mb", 4.0, "The most MiB of a request.", 0.001, 1024)
     flags.DEFINE_float("client_seconds", 30.0, "The most seconds to receive a request.", 0.1)
     flags.DEFINE_integer("max_batch_size", 128, "Most texts of a request or of joined ones.", 1)
-    flags.DEFINE_integer("max_waiting", 1024, "The most requests at a time.", 1)
+    flags.DEFINE_integer("max_waiting", 1024, "The most requests at a time.", lower_bound=1)
     flags.DEFINE_float("drain_seconds", 30.0, "The most seconds to finish requests at the end.", 0)
     run(main)
 

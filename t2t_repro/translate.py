@@ -8,7 +8,6 @@ killed at any time: the same command goes on. --file=messages.po fills what is u
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -87,23 +86,23 @@ def _translate_file(path: Path) -> None:
     collected: dict[str, str] = {}
     # The first pass collects the texts, each once; "" leaves all units as they are.
     units = [*fill_units(lambda text: collected.setdefault(text, ""))]
-    lines = [*collected]
+    texts = [*collected]
     engine, settings = _load_engine()
     # HTML and XML write characters that the encoding lacks as numbers (&#233;).
     codec = "utf-8" if fill in (xml.fill, running_text.fill_html) else encoding
 
     def write(translations: Iterable[str], output: str | None) -> None:
-        translation_of = dict(zip(lines, translations, strict=True))
+        translation_of = dict(zip(texts, translations, strict=True))
         edits_by_unit = [*fill_units(translation_of.__getitem__)]
-        edited = filled(content, chain(*edits_by_unit))
+        edited = filled(content, (edit for edits in edits_by_unit for edit in edits))
         text_lines.write_content([edited.encode(encoding, "xmlcharrefreplace")], output)
         left = edits_by_unit.count([])
         logging.info(f"{output}: {len(units) - left} filled, {left} left: the model broke them")
 
-    blocks = (Block(n + 1, {"input": lines[n : n + _UNITS]}) for n in range(0, len(lines), _UNITS))
+    blocks = (Block(n + 1, {"input": texts[n : n + _UNITS]}) for n in range(0, len(texts), _UNITS))
     outputs = {"output": FLAGS.output}
     work = partial(_translate_units, engine, codec)
-    text_lines.work_in_blocks("translate", blocks, outputs, settings, work, len(lines), write)
+    text_lines.work_in_blocks("translate", blocks, outputs, settings, work, len(texts), write)
 
 
 def _translate_units(engine: Engine, codec: str, block: Block, report: Report) -> Outputs:
@@ -115,7 +114,8 @@ def _translate_units(engine: Engine, codec: str, block: Block, report: Report) -
         # The tag follows leading white space, which would be lost behind it.
         texts.append(text.replace(text.lstrip(), tag + text.lstrip(), 1))
     translations = translate_split(engine, texts, FLAGS.source_language, report)
-    return {"output": [*map(sound_text, inputs, translations, repeat(codec))]}
+    pairs = zip(inputs, translations, strict=True)
+    return {"output": [sound_text(text, translation, codec) for text, translation in pairs]}
 
 
 def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
@@ -164,7 +164,7 @@ def cli() -> None:
     shared.define_path("output", "A text file; standard output by default.")
     shared.define_path("alignments", "A file for the word alignments, in Pharaoh's format.")
     flags.DEFINE_string("tag", None, "The model's code of a target language, for --file: >>deu<<.")
-    flags.DEFINE_integer("n_best", 1, "Translations of each line.", 1)
+    flags.DEFINE_integer("n_best", 1, "Translations of each line.", lower_bound=1)
     flags.DEFINE_bool("scores", False, "With line number and score, by tabs; marked if cut off.")
     run(main)
 

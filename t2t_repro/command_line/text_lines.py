@@ -69,7 +69,8 @@ def _named_files() -> Iterator[tuple[str, str]]:
         # --input is standard input by default. Flags that can be given several times have lists.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
         for path in [value] if isinstance(value, str) else value:
-            yield name, _STANDARD_INPUT if path == "-" and name in _INPUTS else path
+            is_stdin = path == "-" and name in _INPUTS
+            yield name, _STANDARD_INPUT if is_stdin else path
 
 
 def write_output(lines: Iterable[str], path: str | None) -> None:
@@ -111,14 +112,15 @@ def check_output(flag: str = "output") -> None:
     if is_special or not os.access(os.path.dirname(path) or ".", os.W_OK):
         raise UserError(f"--{flag}={path}: expected a file in a directory that can be written to.")
     for name, other in _named_files():
-        if name != flag and _identity(other) == _identity(path):
+        if name != flag and _is_same_file(path, other):
             raise UserError(f"--{flag}={path} is the file of --{name} too: give another one.")
 
 
-def _identity(path: str) -> object:
-    """Returns a key that is equal for all paths and links of a file, which may be missing."""
-    # Of stat's fields, 1 and 2 are inode and device.
-    return os.stat(path)[1:3] if os.path.exists(path) else os.path.realpath(path)
+def _is_same_file(path: str, other: str) -> bool:
+    """Returns whether two paths or links lead to the same file, which may be missing."""
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def one_line(text: str) -> str:

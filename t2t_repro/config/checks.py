@@ -49,20 +49,21 @@ def check_read(
         UserError: nothing would read a binding.
     """
     used = _reachable(bindings, roots)
-    used_names = {reference.name for reference in used}
-    unread = []
-    for name in own_names:
-        parameter = name.split("/")[-1]
-        scope = name.removesuffix(parameter)
-        # A call inherits its caller's scope, so the call in the scope may be that of another owner.
-        is_in_scope = any(reference.scope.startswith(scope) for reference in used)
-        is_called = owner_of(name) in used_names and is_in_scope
-        is_read = is_called if "." in parameter else f"%{name}" in used
-        if not is_read:
-            unread.append(name)
+    unread = [name for name in own_names if not _is_read(name, used)]
     if unread:
         problem = f"gin binds {', '.join(sorted(unread))}, but nothing in this run reads it"
         raise UserError(f"{problem}: delete the line, or bind a parameter that uses it.")
+
+
+def _is_read(name: str, used: Collection[Reference]) -> bool:
+    """Returns whether any of a run's calls and macros reads a binding."""
+    parameter = name.split("/")[-1]
+    if "." not in parameter:  # A macro.
+        return f"%{name}" in used
+    is_called = any(reference.name == owner_of(name) for reference in used)
+    # A call inherits its caller's scope, so the call in the scope may be that of another owner.
+    scope = name.removesuffix(parameter)
+    return is_called and any(reference.scope.startswith(scope) for reference in used)
 
 
 def check_bound(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> None:

@@ -106,12 +106,15 @@ def _apply(
 
 def _bind(name: str, value: Any, place: str) -> None:
     """Binds a parameter, such as "source/SubwordTraining.vocab_size", or a macro."""
-    # Only a macro's name has no dot. gin keeps its value as that of gin.macro in the name's scope.
+    # Only a macro's name has no dot.
     owner, dot, argument = name.rpartition("/")[2].partition(".")
-    parameters = checks.parameters_of(_find_configurable(owner, place)) if dot else {}
-    if dot and argument not in parameters:
-        raise UserError(f"{place}: {owner} has no '{argument}'; expected {', '.join(parameters)}.")
+    if dot:
+        known = checks.parameters_of(_find_configurable(owner, place))
+        if argument not in known:
+            raise UserError(f"{place}: {owner} has no '{argument}'; expected {', '.join(known)}.")
+    # gin keeps a macro's value as that of gin.macro in the scope of the macro's name.
     key = name if dot else (name, "gin.macro", "value")
+    # Not in the `with` block, since its errors are reported as they are.
     gin_value = _with_gin_references(value, place)
     with gin_text.one_line_errors():
         gin.bind_parameter(key, gin_value)

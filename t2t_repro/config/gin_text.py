@@ -113,9 +113,8 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
 def name_of(binding: BindingStatement) -> str:
     """Returns a parameter's or macro's current name, without modules: "a/Transformer.d_model"."""
     scope = f"{binding.scope}/" if binding.scope else ""
-    selector = binding.selector.split(".")[-1]
     parameter = f".{binding.arg_name}" if binding.arg_name else ""
-    return current_name(f"{scope}{selector}{parameter}")
+    return current_name(f"{scope}{binding.selector.split('.')[-1]}{parameter}")
 
 
 def owner_of(name: str) -> str:

@@ -79,8 +79,7 @@ def configurable(
     Returns:
         a decorator; see `validated`.
     """
-    register = gin.configurable(name, denylist=list(denylist))
-    return lambda owner: register(validated(owner))
+    return lambda owner: gin.configurable(name, denylist=list(denylist))(validated(owner))
 
 
 def validated(owner: _Owner) -> _Owner:
@@ -139,8 +138,7 @@ def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
     if not inspect.isclass(owner):
         return owner
     # A named tuple has __new__ alone.
-    init = owner.__init__
-    return owner.__new__ if init is object.__init__ else init
+    return owner.__new__ if owner.__init__ is object.__init__ else owner.__init__
 
 
 def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
@@ -160,6 +158,7 @@ def fits(value: Any, hint: Any) -> bool:
     """Returns whether an annotation permits a value; True for unknown forms, e.g. a TypeVar."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
+        # The parts of Annotated[int, Range(least=1)] are int and the range.
         limits = [part for part in parts[1:] if isinstance(part, Range)]
         return fits(value, parts[0]) and all(value in part for part in limits)
     if origin in (Union, UnionType):

@@ -145,19 +145,21 @@ def choose_shapes(
     Raises:
         UserError: the longest sentence does not fit a micro-batch.
     """
-    sides = np.asarray(source_lengths), np.asarray(target_lengths)
-    longest = [int(side.max()) for side in sides]
+    source, target = np.asarray(source_lengths), np.asarray(target_lengths)
+    longest = int(source.max()), int(target.max())
     if tokens_per_micro_batch < max(longest):
-        problem = f"a micro-batch of {tokens_per_micro_batch} tokens has no room for a sentence"
+        sentence = f"a sentence of {max(longest)}"
+        problem = f"a micro-batch of {tokens_per_micro_batch} tokens has no room for {sentence}"
         fix = "lower TrainStep.micro_batches or prepare.max_length"
-        raise UserError(f"{problem} of {max(longest)}: raise Batches.tokens_per_batch, or {fix}.")
-    of_longer_side = _choose_lengths(np.maximum(*sides), max_shapes)
-    # [shapes, 2]: no side is longer than its own longest sentence.
+        raise UserError(f"{problem}: raise Batches.tokens_per_batch, or {fix}.")
+    of_longer_side = _choose_lengths(np.maximum(source, target), max_shapes)
+    # [shapes, 2] of source and target: no side is longer than its own longest sentence.
     lengths = np.minimum(of_longer_side[:, None], [_round_up(length) for length in longest])
-    shape_of = assign_shapes(lengths, *sides)
-    tokens = min(tokens_per_micro_batch, max(int(side.sum()) for side in sides))
+    shape_of = assign_shapes(lengths, source, target)
+    # A whole corpus may have fewer tokens than a micro-batch has room for.
+    tokens = min(tokens_per_micro_batch, max(int(source.sum()), int(target.sum())))
     return tuple(
-        _shape([side[shape_of == index] for side in sides], shape_lengths, tokens)
+        _shape((source[shape_of == index], target[shape_of == index]), shape_lengths, tokens)
         for index, shape_lengths in enumerate(lengths.tolist())
     )
 
@@ -182,13 +184,14 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
         lengths: the longest source and target that the shape takes.
         tokens: most tokens of the fuller side.
     """
-    totals = [int(side.sum()) for side in sides]
-    # At least the lengths: shorter sentences may join, with another proportion of the sides.
+    source, target = sides
+    totals = int(source.sum()), int(target.sum())
+    # In the proportion of the sides, so that both are full at once. At least the lengths: shorter
+    # sentences may join, with another proportion.
     limits = [max(round(tokens * total / max(totals)), *lengths) for total in totals]
-    rows = min(
-        math.ceil(limit / np.quantile(side, _ROWS_QUANTILE))
-        for side, limit in zip(sides, limits, strict=True)
-    )
+    source_rows = math.ceil(limits[0] / np.quantile(source, _ROWS_QUANTILE))
+    target_rows = math.ceil(limits[1] / np.quantile(target, _ROWS_QUANTILE))
+    rows = min(source_rows, target_rows)
     return BatchShape(rows, (lengths[0], lengths[1]), (limits[0], limits[1]))
 
 

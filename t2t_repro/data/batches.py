@@ -116,19 +116,20 @@ class Batches:
     data: PreparedData | None = None
 
     def __post_init__(self) -> None:
-        store, settings, data = self.store, self.settings, self.data
-        tokens = settings.tokens_per_batch // self.micro_batches
+        tokens = self.settings.tokens_per_batch // self.micro_batches
         self._planned: _PlannedEpoch | None = None
         self._store_maker: EpochStores | None = None
-        if settings.segmentation:
-            assert data, "a segmentation needs the data's subwords"
-            self._store_maker = settings.segmentation.epoch_stores(
-                store, data.subwords, self.seed, self._sentences, min(data.max_length, tokens)
+        if self.settings.segmentation:
+            assert self.data, "a segmentation needs the data's subwords"
+            longest = min(self.data.max_length, tokens)
+            self._store_maker = self.settings.segmentation.epoch_stores(
+                self.store, self.data.subwords, self.seed, self._sentences, longest
             )
-        prepared = store.source_lengths, store.target_lengths
+        prepared = self.store.source_lengths, self.store.target_lengths
+        # Of source and target, [sentences] each, indexed like `store`.
         self._lengths = self._store_maker.expected_lengths if self._store_maker else prepared
         self.shapes = choose_shapes(
-            *self._lengths, tokens_per_micro_batch=tokens, max_shapes=settings.max_shapes
+            *self._lengths, tokens_per_micro_batch=tokens, max_shapes=self.settings.max_shapes
         )
 
     def close(self) -> None:
@@ -141,10 +142,11 @@ class Batches:
         # An estimate with a segmentation, which would have to make the epoch's token store first.
         plan = self._expected_plan(0) if self._store_maker else self.plan(0)
         capacity = np.array([sum(shape.capacity) for shape in self.shapes])
-        corpora = {}
-        for name, sentences in (self.mixture.corpora if self.mixture else {}).items():
-            taken = plan.order[(plan.order >= sentences.start) & (plan.order < sentences.stop)]
-            corpora[name] = CorpusReport(*self._sizes(taken))
+        corpora: dict[str, CorpusReport] = {}
+        if self.mixture:
+            for name, stored in self.mixture.corpora.items():
+                taken = plan.order[(plan.order >= stored.start) & (plan.order < stored.stop)]
+                corpora[name] = CorpusReport(*self._sizes(taken))
         return EpochReport(
             *self._sizes(plan.order),
             micro_batches=self.micro_batches,
@@ -215,14 +217,14 @@ class Batches:
         # TensorFlow keeps a `numpy_function`, and all that it refers to, until the process ends.
         # So it refers to the epoch weakly, and the data set alone keeps the epoch.
         planned_reference = weakref.ref(planned)
-        no_ids, no_capacity = np.zeros((len(own), 1, 1), np.int32), np.zeros(2, np.int32)
 
         def read_batch(number: NDArray) -> tuple[NDArray, ...]:
             """Returns the arrays of a batch, by its number [], int64."""
             living = planned_reference()
             if living is None:
                 # Read ahead for a data set that was deleted.
-                return no_ids, no_ids, no_capacity
+                no_ids = np.zeros((len(own), 1, 1), np.int32)
+                return no_ids, no_ids, np.zeros(2, np.int32)
             return self._assemble(living, int(number), own)
 
         def to_tensors(number: tf.Tensor) -> Batch:
@@ -241,6 +243,7 @@ class Batches:
         options = tf.data.Options()
         options.autotune.enabled = False
         data_set = batches.with_options(options)
+        # The reference that keeps the epoch.
         data_set.planned = planned
         return data_set
 
@@ -253,6 +256,7 @@ class Batches:
         shape = self.shapes[planned.plan.shape_of_batch[number]]
         # At least one row: the micro-batches of this worker may all be empty.
         rows = shape.rows if self.is_static else max(1, *map(len, micro_batches))
+        # [micro_batches, rows]; the store makes a row of PAD for -1.
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, sentences in zip(indices, micro_batches, strict=True):
             row[: len(sentences)] = sentences

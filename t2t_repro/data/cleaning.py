@@ -222,6 +222,7 @@ class SeenHashes:
 
         while self._runs and can_merge(len(self._runs[-1]), len(run)):
             run = np.concatenate([self._runs.pop(), run])
-            run.sort(kind="stable")  # Merges two sorted halves.
+            # NumPy's stable sort of 64-bit numbers finds the two sorted halves and merges them.
+            run.sort(kind="stable")
         if len(run):
             self._runs.append(run)

@@ -130,6 +130,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
+    # This is a thread of the worker (see `_start`), and `sys.exit` would end only the thread.
     os._exit(1)
 
 

@@ -56,8 +56,8 @@ class Preparation:
 
     def __post_init__(self) -> None:
         if missing := {"train", "dev"}.difference(self.corpus.splits):
-            names = " and no split ".join(sorted(missing))
-            problem = f"prepare.corpus has no split {names}, expected train and dev"
+            lacks = " and ".join(f"no split {split}" for split in sorted(missing))
+            problem = f"prepare.corpus has {lacks}, expected train and dev"
             raise UserError(f"{problem}: add such sentences, for example with TextFilesCorpus.dev.")
         # Built now, so that a wrong value is reported before any work.
         _ = self.recipes

@@ -60,14 +60,12 @@ def write_manifest(directory: Path, identity: dict[str, Any], reports: dict[str,
     """
     # A manifest does not list itself, so one of a killed process goes before the files are listed.
     (directory / _MANIFEST).unlink(missing_ok=True)
-    is_mixture = "" not in reports["train"]
-    manifest = {
-        "identity": identity,
-        "splits": list(reports),
-        "cleaning": {split: total_report(parts) for split, parts in reports.items()},
-        **({"corpora": reports} if is_mixture else {}),
-        "files": _file_sizes(directory),
-    }
+    manifest: dict[str, Any] = {"identity": identity, "splits": list(reports)}
+    manifest["cleaning"] = {split: total_report(parts) for split, parts in reports.items()}
+    # Only of a mixture: the report of a single corpus has the name "".
+    if "" not in reports["train"]:
+        manifest["corpora"] = reports
+    manifest["files"] = _file_sizes(directory)
     write_json(directory.parent / _MANIFEST, manifest)
     (directory.parent / _MANIFEST).rename(directory / _MANIFEST)
 
@@ -177,8 +175,8 @@ class PreparedData:
 
     def _split_and_part(self, name: str) -> "tuple[str, _CorpusPart | None]":
         """Returns ("dev", None) for "dev", ("dev", its part "news") for "dev.news"; or raises."""
-        named: dict[str, tuple[str, _CorpusPart | None]] = {}
-        named |= {split: (split, None) for split in self.splits}
+        named: dict[str, tuple[str, _CorpusPart | None]]
+        named = {split: (split, None) for split in self.splits}
         for split, parts in self._corpora.items():
             for corpus, part in parts.items():
                 named[part_name(split, corpus)] = split, part

@@ -289,6 +289,7 @@ class _BlockEncoder:
         # Nothing follows the last newline.
         source_lines = source_text.decode().split("\n")[:-1]
         target_lines = target_text.decode().split("\n")[:-1]
+        # Each side is the ids of all lines, one after the other, and their number in each line.
         sides = self._subwords.encode_blocks(source_lines, target_lines)
         (_, source_lengths), (_, target_lengths) = sides
         fits = np.maximum(source_lengths, target_lengths) <= self.max_length

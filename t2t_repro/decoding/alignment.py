@@ -55,7 +55,7 @@ class Aligner:
 
         def align_batch(batch: NDArray) -> list[str]:
             """Returns the links of a batch, from the indices of its pairs."""
-            ids = [padded([side.ids[n] for n in batch]) for side in (pairs.sources, pairs.targets)]
+            ids = pairs.sources.padded(batch), pairs.targets.padded(batch)
             source_words = _word_numbers(self._subwords.source, pairs.sources, batch)
             target_words = _word_numbers(self._subwords.target, pairs.targets, batch)
             return [text.decode() for text in self._links(*ids, source_words, target_words).numpy()]
@@ -81,8 +81,8 @@ class Aligner:
             memory = self._model.encode(source, training=False)
             self._model.decode(target, memory, source, training=False)
         (attention,) = recorded  # [batch, heads, target_length, source_length]
-        attention = tf.reduce_mean(tf.cast(attention, tf.float32), axis=1)
-        return pharaoh(linked_words(attention, source_words, target_words))
+        mean_attention = tf.reduce_mean(tf.cast(attention, tf.float32), axis=1)  # Over the heads.
+        return pharaoh(linked_words(mean_attention, source_words, target_words))
 
 
 def _word_numbers(subwords: SubwordModel, side: EncodedSentences, batch: NDArray) -> NDArray:

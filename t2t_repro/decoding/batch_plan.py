@@ -6,7 +6,7 @@ engines without TensorFlow compute batches too.
 
 import bisect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,6 +57,10 @@ class EncodedSentences(NamedTuple):
         emptied = [ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]
         return self._replace(ids=emptied)
 
+    def padded(self, batch: Collection[int]) -> NDArray[np.int32]:
+        """Returns the ids of the sentences with these indices (see `padded` below)."""
+        return padded([self.ids[index] for index in batch])
+
 
 @dataclass(frozen=True)
 class BatchPlanner:
@@ -97,18 +101,22 @@ class BatchPlanner:
         costs = [cost_of[length] for length in lengths]
         batches = group_by_length(costs, self._smallest_budget(costs))
         # The last sentence of a batch is the longest.
-        sizes = (len(batch) * self.bytes_of(lengths[batch[-1]]) for batch in batches)
+        sizes = [len(batch) * self.bytes_of(lengths[batch[-1]]) for batch in batches]
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
     def _smallest_budget(self, costs: Sequence[int]) -> int:
         """Returns the least budget that needs no more batches: it makes them the most even."""
+
+        def is_enough(budget: int) -> bool:
+            return len(group_by_length(costs, budget)) <= most
+
         fewest = len(group_by_length(costs, self.tokens_per_batch))
+        # Rounded up to a multiple of `workers`.
         most = -(-fewest // self.workers) * self.workers
         budgets = range(max([*costs, 1]), self.tokens_per_batch)
-        # If none in `budgets` is enough, bisect returns its length, which gives `tokens_per_batch`.
-        index = bisect.bisect_left(
-            budgets, True, key=lambda budget: len(group_by_length(costs, budget)) <= most
-        )
+        # The first budget that is enough: all larger ones are enough, too. If none is, the index is
+        # the length of `budgets`, which gives `tokens_per_batch`.
+        index = bisect.bisect_left(budgets, True, key=is_enough)
         return budgets.start + index if budgets else self.tokens_per_batch
 
     def _cost(self, length: int, memory: int) -> int:
@@ -126,10 +134,9 @@ class BatchPlanner:
             UserError: a sentence of `longest` ids needs more memory than that.
         """
         needed = self.bytes_of(longest)
-        memory, available = _MOST_BYTES, available_memory()
         # On a GPU, TensorFlow manages memory itself.
-        if available is not None and not _has_gpu():
-            memory = min(max(available // 2, 1), memory)
+        available = None if _has_gpu() else available_memory()
+        memory = _MOST_BYTES if available is None else min(max(available // 2, 1), _MOST_BYTES)
         if needed > memory:
             problem = f"a sentence of {longest} subwords takes up to {needed / 1e9:.3g} GB"
             most = f"{memory / 1e9:.3g} GB (half of what is free, up to {_MOST_BYTES / 1e9:.3g} GB)"
@@ -165,16 +172,14 @@ def compute_batches(
         results: one for each sentence, overwritten in place and returned; those in no batch stay.
         report: is called after each batch with the share of sentences that are done.
     """
-
-    def fill_in(batch: NDArray) -> None:
-        for index, result in zip(batch, compute(batch), strict=True):
-            results[index] = result
-
     # The longest first, so that no worker is left alone with them at the end.
     order = batches[::-1]
     done, total = 0, sum(map(len, batches))
     with ThreadPoolExecutor(workers) as pool:
-        for batch, _ in zip(order, pool.map(fill_in, order), strict=True):
+        computed = pool.map(lambda batch: [*compute(batch)], order)
+        for batch, batch_results in zip(order, computed, strict=True):
+            for index, result in zip(batch, batch_results, strict=True):
+                results[index] = result
             done += len(batch)
             if report:
                 report(done / total)

@@ -11,19 +11,17 @@ with each finished hypothesis, and no score ends the search early.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from t2t_repro.decoding.search import UNFILLED_SCORE
+from t2t_repro.decoding.settings import BeamSearch, MarianSearch
 from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop, prefix_id, where_row
 from t2t_repro.model import kernels
 from t2t_repro.model.kernels import decoding as fast
 from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.settings import BeamSearch, MarianSearch
 
 IMPOSSIBLE = float("-inf")
 """The log-probability of a hypothesis that does not exist."""
@@ -94,7 +92,7 @@ class BeamSteps(StepLoop):
     If n_best is an int32 tensor, one graph serves all numbers.
     """
 
-    settings: "BeamSearch"
+    settings: BeamSearch
 
     def begin(self, batch: tf.Tensor) -> BeamState:
         """Returns a state with one alive hypothesis without ids in every row."""
@@ -174,9 +172,8 @@ class BeamSteps(StepLoop):
             is_forced = (forced != PAD_ID)[:, None]
             is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
             # During its prefix a row has one hypothesis, the first.
-            log_p = logits[:, 0]
-            if not self.constraints.normalized:
-                log_p = tf.nn.log_softmax(log_p)
+            first = logits[:, 0]
+            log_p = first if self.constraints.normalized else tf.nn.log_softmax(first)
             extended = state.alive_log_probs[:, 0] + tf.gather(log_p, forced, batch_dims=1)
             forced_log_probs = tf.where(is_first, extended[:, None], IMPOSSIBLE)
             return Candidates(
@@ -232,7 +229,7 @@ class MarianSteps(BeamSteps):
     none is alive, or at the row's limit. Unfinished hypotheses then compete with the finished ones.
     """
 
-    settings: "MarianSearch"
+    settings: MarianSearch
 
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
         """Returns which rows are at their limit, or have no alive hypothesis, [active] bool."""

@@ -110,18 +110,19 @@ class Glossary:
         for size in range(self._longest, 0, -1):  # Words of a term; the longest terms first.
             texts = tf.strings.ngrams(words, size, separator=" ").to_tensor()
             # A term in lower case is found in any case.
-            texts = tf.stack([texts, tf.strings.lower(texts, "utf-8")])  # [2, batch, starts]
-            hashes = tf.strings.to_hash_bucket_fast(texts, 2**63 - 1)[..., None]
+            cases = tf.stack([texts, tf.strings.lower(texts, "utf-8")])  # [2, batch, starts]
+            hashes = tf.strings.to_hash_bucket_fast(cases, 2**63 - 1)[..., None]
             # [batch, starts, terms]
             is_term = tf.reduce_any(hashes == self._hashes, 0)
             starts = positions[: tf.shape(is_term)[1]]
             # A term inside of a longer one does not count.
             is_term &= (ends[:, : tf.size(starts)] < starts + size)[..., None]
             counts += tf.math.count_nonzero(is_term, 1, dtype=tf.int32)
-            # The end of a term that begins at each word, and then the last end up to each word.
-            new_ends = tf.where(tf.reduce_any(is_term, 2), starts + size, 0)[:, None]
-            new_ends = tf.reduce_max(tf.where(starts <= positions[:, None], new_ends, 0), 2)
-            ends = tf.maximum(ends, new_ends)
+            # [batch, 1, starts]: the end of a term that begins there, or 0.
+            ends_of = tf.where(tf.reduce_any(is_term, 2), starts + size, 0)[:, None]
+            # [batch, positions]: the last of those that begin up to each word.
+            last_ends = tf.reduce_max(tf.where(starts <= positions[:, None], ends_of, 0), 2)
+            ends = tf.maximum(ends, last_ends)
         return counts
 
     def gain(self, state: _State) -> tf.Tensor:
@@ -148,7 +149,8 @@ class Glossary:
         batch, beam, vocab = tf.unstack(tf.shape(log_p))
         # [batch, beam, ids of all forms], PAD in the place of -1.
         ids = tf.maximum(tf.reshape(state.forms, [batch, beam, -1]), PAD_ID)
-        # The bonuses of terms that each id completes, and of the longest that it leaves unfinished.
+        # The bonuses of terms that each id completes, and of the longest that it leaves unfinished:
+        # the last two results of `_advance`, in nats.
         whole, longest = [self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids)[2:]]
         # Takes back the bonus of an unfinished term; below, ids that continue it get it again.
         flat = tf.reshape(log_p - self._bonus * tf.cast(state.pending, tf.float32)[..., None], [-1])

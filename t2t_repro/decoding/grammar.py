@@ -48,13 +48,12 @@ class GrammaticalModel(NamedTuple):
     ) -> tuple[tf.Tensor, Cache]:
         """Scores the next id of every hypothesis (see `StepModel`)."""
         model_cache, state = cache
-        scores, model_cache = self.model.step(ids, parents, position, model_cache)
-        log_p = tf.cast(scores, tf.float32)
-        if not self.normalized:
-            log_p = tf.nn.log_softmax(log_p)
+        outputs, model_cache = self.model.step(ids, parents, position, model_cache)
+        scores = tf.cast(outputs, tf.float32)
+        log_p = scores if self.normalized else tf.nn.log_softmax(scores)
         # Each hypothesis continues from its parent's state.
-        state = tf.nest.map_structure(lambda part: tf.gather(part, parents, batch_dims=1), state)
-        state = self.grammar.after(state, ids)
+        before = tf.nest.map_structure(lambda part: tf.gather(part, parents, batch_dims=1), state)
+        state = self.grammar.after(before, ids)
         if isinstance(self.grammar, SoftGrammar):
             return self.grammar.rescored(log_p, state), (model_cache, state)
         return tf.where(self.grammar.allowed(state), log_p, float("-inf")), (model_cache, state)
@@ -154,9 +153,10 @@ class TreeGrammar:
 
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
         """Returns the state after one more id, [batch, beam] (see `Grammar`)."""
-        # What each id does: `closer` is the id that closes the bracket that it opens.
-        closer, closes = tf.gather(self._closing, ids), tf.gather(self._closes, ids)
-        opens, is_leaf = closer != PAD_ID, tf.gather(self._is_leaf, ids)
+        # What each id does, [batch, beam]. `closer`: the id that closes the bracket that it opens.
+        closer = tf.gather(self._closing, ids)
+        opens, closes = closer != PAD_ID, tf.gather(self._closes, ids)
+        is_leaf = tf.gather(self._is_leaf, ids)
         # The index of the bracket that opens or closes.
         index = state.depth - tf.cast(closes, tf.int32)
         is_at_index = tf.range(tf.shape(state.brackets)[-1]) == index[..., None]

@@ -24,7 +24,7 @@ import numpy as np
 from t2t_repro.config.values import texts
 from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.parallel import usable_cores
-from t2t_repro.decoding.batch_plan import EncodedSentences, compute_batches, padded
+from t2t_repro.decoding.batch_plan import EncodedSentences, compute_batches
 from t2t_repro.decoding.search import Translation, decoded, log_cut, log_untrained
 from t2t_repro.decoding.shortlist_file import ShortlistFile
 from t2t_repro.errors import BUGS, UserError, reason_of
@@ -89,13 +89,14 @@ class LiteRTTranslator:
         self._shortlist = ShortlistFile.read(directory / SHORTLIST) if "among" in inputs else None
         never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
         self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-        # A file takes one line at a time, or batches. Larger batches than these are slower.
+        # A file takes one line at a time, or batches of any size (-1). Larger ones are slower.
         batch_size = inputs["source_ids"]["shape_signature"][0]
         self._tokens_per_batch = 1 if batch_size == 1 else 256 // self.beam_size
         self._idle: LifoQueue[Any] = LifoQueue()
         no_words = EncodedSentences([""], [[*[UNK_ID] * self._codes, EOS_ID]], set())
         for runner in runners:
-            # The first call of a runner prepares its weights. A search takes the last one put.
+            # The first call of a runner prepares its weights. A search takes the last one put, and
+            # puts it back.
             self._idle.put(runner)
             next(self._search(1, no_words, [0]))
 
@@ -125,10 +126,10 @@ class LiteRTTranslator:
         sources = EncodedSentences.cut(lines, encoded, self._longest).with_blanks_emptied()
         lengths = [*map(len, sources.ids)]
         cores = usable_cores()
-        # Smaller batches for few lines, so that every core has some.
+        # Smaller batches for few lines, so that every core has some: ids per core, rounded up.
         batches = group_by_length(lengths, min(self._tokens_per_batch, -(-sum(lengths) // cores)))
-        blank = [[Translation("", 0.0)] for _ in lines]
         search = partial(self._search, n_best, sources)
+        blank = [[Translation("", 0.0)] for _ in lines]
         results = compute_batches(search, batches, cores, blank, report)
         if first is not None:
             log_cut([best for best, *_ in results], first)
@@ -138,7 +139,7 @@ class LiteRTTranslator:
         self, n_best: int, sources: EncodedSentences, batch: Collection[int]
     ) -> Iterator[list[Translation]]:
         """Yields the translations of each sentence of a batch, from their indices."""
-        source_ids = padded([sources.ids[index] for index in batch])
+        source_ids = sources.padded(batch)
         inputs = {"source_ids": source_ids, "n_best": np.array(n_best, np.int32)}
         if self._shortlist:
             # A file with a shortlist takes one line at a time.

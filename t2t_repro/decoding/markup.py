@@ -66,6 +66,7 @@ def elements(text: str) -> list[tuple[int, re.Match[str], re.Match[str]]]:
     text that is ill-formed or has too many elements has none.
     """
     found: list[tuple[int, re.Match[str], re.Match[str]]] = []
+    # The indices of the open elements, the innermost last; -1 for outside of all.
     unclosed = [-1]
     for tag in _TAG.finditer(text):
         if tag[0].startswith("</"):
@@ -135,16 +136,18 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
     plain, cuts = take_out_markup(text)
     words = [word.span() for word in _WORD.finditer(target)]
     source_words = dict(enumerate(word.span() for word in _WORD.finditer(plain)))
-    # By word of `target`, the span of the source word that it aligns with.
+    # By word of `target`, the span of the source word that it aligns with; (-1, -1) if with none.
     aligned = [source_words.get(links.get(n, -1), (-1, -1)) for n in range(len(words))]
     shown, shown_target = masked(plain), masked(target)
-    # The innermost element of each word of `target`, and the span of each element; -1: no element.
+    # The number of the innermost element of each word of `target`, and the span of each element in
+    # `target`; -1: no element.
     owners, spans = [-1] * len(words), {-1: (0, len(target))}
     tags: list[_PlacedTag] = []
     for number, (parent, opening, closing) in enumerate(elements(text)):
         start, end = cuts[opening.start()], cuts[closing.start()]
         if not plain[start:end].strip():
-            # Where each later source word starts, and where the word that aligns with it does.
+            # Where each later source word starts, and where a word starts that aligns with it. The
+            # first of them is the next word.
             later = [(low, words[n][0]) for n, (low, _) in enumerate(aligned) if low >= start]
             _, next_word = min(later, default=(start, None))
             ends_word = bool(closing[3] and plain[start - 1 : start].strip())
@@ -154,14 +157,10 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
         if not 0 < len(own) < _MOST or re.search(SIGN, target):
             return ""
         first, last = _best_run(own)
-        low, high = words[first][0], words[last][1]
-        content, inner = shown[start:end].strip(), WORDS.search(shown_target, low, high)
-        # Punctuation at the ends is inside of the element where the source has it inside.
-        if inner and WORDS.match(content):
-            low = inner.start()
-        if inner and WORDS.match(content[-1]):
-            high = inner.end()
+        run = words[first][0], words[last][1]
+        low, high = _content_span(shown[start:end].strip(), shown_target, run)
         low, high = max(low, spans[parent][0]), min(high, spans[parent][1])
+        # Its words must be the parent's, and not be in another element of the parent.
         if low >= high or {*owners[first : last + 1]} != {parent}:
             return ""
         spans[number] = low, high
@@ -172,6 +171,14 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
     for position, _, tag in sorted(tags, reverse=True):
         target = target[:position] + tag + target[position:]
     return target
+
+
+def _content_span(content: str, target: str, run: tuple[int, int]) -> tuple[int, int]:
+    """Returns the span of a run, without punctuation at the ends where the content has none."""
+    inner = WORDS.search(target, *run)
+    start = inner.start() if inner and WORDS.match(content) else run[0]
+    end = inner.end() if inner and WORDS.match(content[-1]) else run[1]
+    return start, end
 
 
 def _place_empty(

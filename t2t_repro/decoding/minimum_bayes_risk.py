@@ -82,8 +82,8 @@ class MinimumBayesRisk:
         count_of = Counter(hypothesis.text for hypothesis in hypotheses)
         texts, counts = list(count_of), np.array(list(count_of.values()))
         # [texts, texts]: the utility of each text, by row, with each as its reference, by column.
-        rows, columns = [text for text in texts for _ in texts], texts * len(texts)
-        utilities = np.asarray(self.utility(rows, columns), np.float64).reshape(len(texts), -1)
+        by_row, references = [text for text in texts for _ in texts], texts * len(texts)
+        utilities = np.asarray(self.utility(by_row, references), np.float64).reshape(len(texts), -1)
         # [texts, texts]: the number of other hypotheses with each reference's text.
         others = counts - np.eye(len(texts)) if len(hypotheses) > 1 else np.ones([1, 1])
         expected = (utilities * others).sum(axis=1) / others.sum(axis=1)

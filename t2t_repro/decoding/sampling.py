@@ -13,17 +13,14 @@ all devices: wrapping products, shifts, exclusive or.
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
+from t2t_repro.decoding.settings import Sampling
 from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop, prefix_id
 from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.settings import Sampling
-
 
 # The random bits that a number between 0 and 1 is made of.
 _UNIFORM_BITS = 53
@@ -46,7 +43,7 @@ class _State(NamedTuple):
 class SamplingSteps(StepLoop):
     """Draws samples of each sentence; each step draws the next id of every sample."""
 
-    settings: "Sampling"
+    settings: Sampling
 
     def begin(self, batch: tf.Tensor) -> _State:
         """Returns the state of samples without ids (see `StepLoop`)."""
@@ -60,9 +57,8 @@ class SamplingSteps(StepLoop):
 
     def extra_constants(self) -> tf.Tensor:
         """Returns the random state of each sample, [batch, samples] int64 (see `hashed`)."""
-        seeds = self.constraints.seeds
-        if seeds is None:
-            seeds = tf.constant(self.settings.seed, tf.int64)
+        given = self.constraints.seeds
+        seeds = tf.constant(self.settings.seed, tf.int64) if given is None else given
         sentence_states = hashed(keys_of(self.constraints.source), seeds)
         return hashed(sentence_states[:, None], tf.range(self.settings.samples))
 
@@ -70,19 +66,21 @@ class SamplingSteps(StepLoop):
         self, state: _State, logits: tf.Tensor, step: tf.Tensor, row: SentenceConstants
     ) -> _State:
         """Draws the next id of every sample that has not ended (see `StepLoop`)."""
-        ids = self._draw(without_ids(logits, self.constraints.forbidden), hashed(row.extra, step))
+        drawn = self._draw(without_ids(logits, self.constraints.forbidden), hashed(row.extra, step))
         if row.prefix:
             forced = prefix_id(row.prefix[0], step)[:, None]
-            ids = tf.where(forced != PAD_ID, forced, ids)
+            drawn = tf.where(forced != PAD_ID, forced, drawn)
+        # From all logits, forbidden ids included, and without temperature: a score is the model's
+        # own log P (see `DecodingConstraints`).
+        logits_of_drawn = tf.gather(logits, drawn, batch_dims=2)
+        log_p = logits_of_drawn if self.constraints.normalized else _log_p(logits, drawn)
         has_ended = state.last_ids == EOS_ID
-        logits_of_ids = tf.gather(logits, ids, batch_dims=2)
-        log_p = logits_of_ids if self.constraints.normalized else _log_p(logits, ids)
-        ids = tf.where(has_ended, PAD_ID, ids)
+        new_ids = tf.where(has_ended, PAD_ID, drawn)
         is_this_step = tf.range(tf.shape(state.ids)[-1]) == step
         return _State(
-            last_ids=tf.where(has_ended, EOS_ID, ids),
+            last_ids=tf.where(has_ended, EOS_ID, new_ids),
             parents=state.parents,
-            ids=tf.where(is_this_step, ids[:, :, None], state.ids),
+            ids=tf.where(is_this_step, new_ids[:, :, None], state.ids),
             log_probs=state.log_probs + tf.where(has_ended, 0.0, log_p),
         )
 
@@ -184,17 +182,20 @@ def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Ten
     """
     ids = tf.range(p.shape[-1])
 
-    def redraw(attempt: tf.Tensor, rows: tf.Tensor, p: tf.Tensor, drawn: tf.Tensor) -> tuple:
+    # rows: [left] int32, those that are drawn again. p_left: [left, vocab], p of the ids that they
+    # may still get, 0 for others. drawn: [all rows] int32, the last id that each got.
+    def redraw(attempt: tf.Tensor, rows: tf.Tensor, p_left: tf.Tensor, drawn: tf.Tensor) -> tuple:
         """Draws again for `rows`, then goes on with those whose id is outside of the nucleus."""
-        new = draw(p, hashed(tf.gather(states, rows), attempt))
+        new = draw(p_left, hashed(tf.gather(states, rows), attempt))
         drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], new)
-        p_new = tf.gather(p, new, batch_dims=1)[:, None]
-        is_before = (p > p_new) | ((p == p_new) & (ids < new[:, None]))
-        p_before = tf.where(is_before, p, 0.0)
+        p_new = tf.gather(p_left, new, batch_dims=1)[:, None]
+        is_before = (p_left > p_new) | ((p_left == p_new) & (ids < new[:, None]))
+        p_before = tf.where(is_before, p_left, 0.0)
         outside = tf.where(tf.reduce_sum(p_before, axis=-1) >= nucleus)[:, 0]
         return attempt + 1, tf.gather(rows, outside), tf.gather(p_before, outside), drawn
 
     rows = tf.range(tf.shape(p)[0])
+    # Of the attempt, the rows and their p: each attempt has fewer rows.
     shapes = (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None, p.shape[-1]]))
     *_, drawn = tf.while_loop(
         lambda attempt, rows, *_: tf.size(rows) > 0,

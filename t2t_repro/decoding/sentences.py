@@ -176,24 +176,29 @@ def _divide(text: str, translation: Translation) -> _Division:
     If the translation does not keep URLs and the like, the text is divided there.
     """
     target = translation.text
-    letters, source_letters = length_in_letters(target), length_in_letters(text)
     is_bad = translation.truncated or without_cycles(target, text) != target
-    has_lost_numbers = len(re.findall(r"\d+", text)) > len(re.findall(r"\d+", target))
-    # 1.5: a third of the source's letters is lost.
-    has_lost_much = source_letters > 40 and (source_letters > 1.5 * letters or has_lost_numbers)
-    # Without letters it is not doubtful: its markup could not be placed (see `translate_marked`).
-    is_doubtful = letters > 0 and (source_letters > 250 or has_lost_much)
     codes = languages_in_front(text)
     parts_to_keep = kept(text.removeprefix(codes))
     is_broken = bool(parts_to_keep) and parts_to_keep != kept(target)
-    gaps = _gaps(text) if is_bad or is_doubtful else []
+    gaps = _gaps(text) if is_bad or _is_doubtful(text, target) else []
+    # Parts with the limit -1 are always used: no translation has fewer letters.
     if not gaps:
         return ([*_between_kept(text)], -1) if is_broken else ([], 0)
     start, end = gaps[len(gaps) // 2].span()
     halves = (text[len(codes) : start], text[start:end]), (text[end:], "")
     parts = [part for half in halves for part in _split_marks(half, codes)]
     # Halves of a good translation have to be longer by a ninth; those of a bad one are used.
-    return parts, -1 if is_bad or is_broken else letters / 0.9
+    return parts, -1 if is_bad or is_broken else length_in_letters(target) / 0.9
+
+
+def _is_doubtful(text: str, target: str) -> bool:
+    """Returns whether a translation may have lost much: letters or a number, or of a long text."""
+    letters, source_letters = length_in_letters(target), length_in_letters(text)
+    has_lost_numbers = len(re.findall(r"\d+", text)) > len(re.findall(r"\d+", target))
+    # 1.5: a third of the source's letters is lost.
+    has_lost_much = source_letters > 40 and (source_letters > 1.5 * letters or has_lost_numbers)
+    # Without letters it is not doubtful: its markup could not be placed (see `translate_marked`).
+    return letters > 0 and (source_letters > 250 or has_lost_much)
 
 
 def _used_parts(
@@ -209,8 +214,8 @@ def _used_parts(
             yield text, after
         else:
             # What follows the part follows the last of its own parts.
-            *others, (last, after_last) = smaller
-            yield from [*others, (last, after_last + after)]
+            last, after_last = smaller.pop()
+            yield from [*smaller, (last, after_last + after)]
 
 
 def _between_kept(text: str) -> Iterator[SentencePart]:
@@ -246,7 +251,7 @@ def _join(line: str, parts: Sequence[SentencePart], translations: _Translations)
     """Joins the translations of a line's parts; returns the line if its kept parts differ."""
     used = [translations[text] for text, _ in parts]
     codes = languages_in_front(line)
-    line = line.replace(codes, "", 1)
+    own_text = line.replace(codes, "", 1)
     # Pairs of source and translation, which is not empty; a blank before the first one.
     pieces = [(" ", " ")]
     for text, after in parts:
@@ -257,7 +262,7 @@ def _join(line: str, parts: Sequence[SentencePart], translations: _Translations)
         pieces += [piece for piece in ((source, target), (after, after)) if piece[1]]
     joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
     return Translation(
-        text=joined if kept(joined) == kept(line) else line,
+        text=joined if kept(joined) == kept(own_text) else own_text,
         score=sum((translation.score for translation in used), 0.0),
         finished=all(translation.finished for translation in used),
         truncated=any(translation.truncated for translation in used),

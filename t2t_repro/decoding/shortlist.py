@@ -31,22 +31,24 @@ class LexicalShortlist:
     def allowed(self, source: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         """Finds the ids that the translations of sentences may have.
 
-        The ids of each sentence are filled up as in Marian (see `MULTIPLE`).
+        The ids of each sentence are filled up as in Marian (see `shortlist_file.MULTIPLE`).
 
         Args:
             source: [batch, source_length] int32.
-            others: [batch, length] int32 each. Their ids except PAD are allowed too, without being
-                filled up.
+            others: [batch, length] int32 each. Their ids except PAD are allowed too, also forbidden
+                ones, without being filled up.
 
         Returns:
             [batch, vocab] bool; PAD is not allowed.
         """
         lists = tf.gather(self._lists, source).merge_dims(1, 2)  # [batch, (target ids)]
+        # [batch, 1], all False: by `|`, each sentence gets the ids that are always allowed.
         no_ids = tf.zeros([tf.shape(source)[0], 1], tf.bool)
         allowed = _with_ids(self._always | no_ids, lists) & ~self._forbidden
         unused = ~(allowed | self._forbidden)[:, :FILL_BELOW]
-        # How many ids a sentence lacks to the next multiple.
+        # How many ids a sentence lacks to the next multiple, [batch, 1]: 3 for 13, as -13 % 8 is 3.
         missing = -tf.math.count_nonzero(allowed, axis=1, keepdims=True, dtype=tf.int32) % MULTIPLE
+        # The lowest ones: the cumulative sum numbers the unused ids from 1.
         added = unused & (tf.cumsum(tf.cast(unused, tf.int32), axis=1) <= missing)
         allowed |= tf.pad(added, [[0, 0], [0, tf.shape(allowed)[1] - tf.shape(added)[1]]])
         for ids in others:

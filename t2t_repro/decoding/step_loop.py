@@ -103,15 +103,13 @@ class StepLoop(ABC):
         state = self.begin(batch)
         # Some rows may be done already; under XLA, the loop would never end with them in it.
         search = self._without_done(0, _Active(tf.range(batch), row, state, self.cache))
+        search_shapes = _shapes_in_any_segment(search, self.model.make_room(search.cache, SEGMENT))
+        state_shapes = tf.nest.map_structure(lambda tensor: tensor.shape, state)
         steps, _, state = tf.while_loop(
             lambda step, search, batch_state: tf.size(search.batch_rows) > 0,
             self._run_segment,
             (tf.constant(0), search, state),
-            shape_invariants=(
-                tf.TensorShape([]),
-                _shapes_in_any_segment(search, self.model.make_room(search.cache, SEGMENT)),
-                tf.nest.map_structure(lambda tensor: tensor.shape, state),
-            ),
+            shape_invariants=(tf.TensorShape([]), search_shapes, state_shapes),
         )
         ids, scores, finished = self.results(state)
         return SearchResult(ids[:, : self.n_best], scores[:, : self.n_best], finished, steps)
@@ -134,25 +132,27 @@ class StepLoop(ABC):
         def goes_on(step: tf.Tensor, state: Any, cache: Cache) -> tf.Tensor:
             return (step < first + SEGMENT) & ~tf.reduce_all(self.is_done(state, step, search.row))
 
-        def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple[tf.Tensor, Any, Cache]:
-            logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
-            logits = tf.cast(logits, tf.float32)
-            if self.constraints.free:
-                # The first `free` ids of a prefix have probability 1: log P(id) = 0.
-                forced = prefix_id(search.row.prefix[0], step)
-                certain = tf.one_hot(forced, logits.shape[-1], 0.0, float("-inf"))[:, None]
-                logits = tf.where(step < self.constraints.free, certain, logits)
-            new_state = self.advance(state, logits, step, search.row)
-            done = self.is_done(state, step, search.row)
-            state = tf.nest.map_structure(partial(where_row, done), state, new_state)
-            # Some models lose the static shape, which the loop needs.
-            cache = tf.nest.map_structure(
-                lambda old, new: tf.ensure_shape(new, old.shape), cache, new_cache
-            )
-            return step + 1, state, cache
-
-        step, state, cache = tf.while_loop(goes_on, advance, (first, search.state, search.cache))
+        run_step = partial(self._run_step, search.row)
+        step, state, cache = tf.while_loop(goes_on, run_step, (first, search.state, search.cache))
         return step, search._replace(state=state, cache=cache)
+
+    def _run_step(self, row: SentenceConstants, step: tf.Tensor, state: Any, cache: Cache) -> tuple:
+        """Runs a step; returns the next step, the new state and the new cache."""
+        scores, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
+        logits = tf.cast(scores, tf.float32)
+        if self.constraints.free:
+            # The first `free` ids of a prefix have probability 1: log P(id) = 0.
+            forced = prefix_id(row.prefix[0], step)
+            certain = tf.one_hot(forced, logits.shape[-1], 0.0, float("-inf"))[:, None]
+            logits = tf.where(step < self.constraints.free, certain, logits)
+        new_state = self.advance(state, logits, step, row)
+        done = self.is_done(state, step, row)
+        state = tf.nest.map_structure(partial(where_row, done), state, new_state)
+        # Some models lose the static shape, which the loop needs.
+        cache = tf.nest.map_structure(
+            lambda old, new: tf.ensure_shape(new, old.shape), cache, new_cache
+        )
+        return step + 1, state, cache
 
     def _without_done(self, step: int | tf.Tensor, search: _Active) -> _Active:
         """Returns `search` with only the rows that are not done at this step."""
@@ -177,9 +177,9 @@ def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 
 
 def _shapes_in_any_segment(search: _Active, longer_cache: Cache) -> Any:
-    """Returns the shapes, with None for dimensions that differ between segments.
+    """Returns an `_Active` of shapes, with None for dimensions that differ between segments.
 
-    These are the number of active rows, and the lengths in which `longer_cache` differs.
+    These are axis 0, the active rows, and the lengths in which `longer_cache` differs.
     """
 
     def common_shape(before: tf.Tensor, after: tf.Tensor) -> tf.TensorShape:

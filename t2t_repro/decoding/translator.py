@@ -1,8 +1,8 @@
 """Text in, text out: subwords, batches of similar length, search (paper, section 6.1)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import Literal, NamedTuple
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from t2t_repro.decoding.batch_plan import (
     EncodedSentences,
     compute_batches,
     default_workers,
-    padded,
 )
 from t2t_repro.decoding.grammar import GrammaticalModel
 from t2t_repro.decoding.search import (
-    Cache,
     DecodingConstraints,
     SearchResult,
     SoftGrammar,
@@ -41,6 +39,8 @@ from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import PAD_ID, UNK_ID
 
 Texts = Iterable[str]
+
+_Decode = Callable[..., SearchResult]
 
 
 class PairScore(NamedTuple):
@@ -103,9 +103,10 @@ class Translator:
         self.codes = 1 if subwords.languages else 0
         self.aligns = len(self.models) == 1 and not self.codes
         self._grammar = self.settings.grammar(subwords) if self.settings.grammar else None
+        self._soft_grammar = self._grammar if isinstance(self._grammar, SoftGrammar) else None
         lists, size = self.used_shortlist, self.models[0].vocab_size
         self._shortlist = LexicalShortlist(lists, size, self.forbidden) if lists else None
-        # Only learned positions have a last one.
+        # Only learned positions have a last one; without them no int32 length reaches the limit.
         self._max_positions = (self._ensemble.longest or 2**31 - 1) - self.codes
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
         self.beam_size = self.settings.search.beam_size
@@ -113,9 +114,9 @@ class Translator:
         tokens = self.settings.tokens_per_batch
         self._planner = BatchPlanner(tokens, self._workers, self.beam_size, self._bytes_of)
         self._decode = tf.function(self.search_batch, autograph=False)
-        self._compiled: set[Callable[..., SearchResult]] = set()  # Graphs that were called.
-        ids = [tf.TensorSpec([None, None], tf.int32)] * 2
-        self._log_probabilities = tf.function(self.token_log_probabilities, ids, autograph=False)
+        self._compiled: set[_Decode] = set()  # Graphs that were called.
+        pair = [tf.TensorSpec([None, None], tf.int32)] * 2
+        self._log_probabilities = tf.function(self.token_log_probabilities, pair, autograph=False)
 
     def with_settings(self, settings: TranslatorSettings) -> "Translator":
         """Returns a translator with the same models and other settings."""
@@ -182,34 +183,37 @@ class Translator:
             problem = f"n_best is {n_best}, expected 1 ... beam_size={self.beam_size}"
             raise UserError(f"{problem}: ask for fewer or bind beam_size (Sampling.samples).")
         sources = self._encode("source", lines, first).with_blanks_emptied()
-        prefix_ids, cut_prefixes = self._encode_prefixes(prefixes, sources.ids, first)
-        truncated = sources.truncated | cut_prefixes
+        beginnings = self._encode_prefixes(prefixes, sources.ids, first)
+        sources = sources._replace(truncated=sources.truncated | beginnings.truncated)
         log_untrained(sources.ids, self.trained_length, first)
-        has_prefix = any(prefix_ids)
-        inputs = [sources.ids, prefix_ids] if has_prefix else [sources.ids]
+        has_prefix = any(beginnings.ids)
+        sides = [sources, beginnings] if has_prefix else [sources]
         decode = self._decode_graph(self.beam_size if self.settings.rerank else n_best, has_prefix)
-
-        def translate_batch(batch: NDArray) -> Iterator[list[Translation]]:
-            """Yields the translations of each sentence of a batch, from their indices."""
-            padded_inputs = [padded([side[index] for index in batch]) for side in inputs]
-            result = decode(*map(tf.constant, padded_inputs))
-            hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
-            for index, ids, scores in hypotheses:
-                best = self._decoded(ids, scores)[:n_best]
-                yield [translation._replace(truncated=index in truncated) for translation in best]
-
         batches, workers = self._planner.plan(list(map(len, sources.ids)))
         if min(len(batches), workers) > 1 and decode not in self._compiled:
-            # Else each thread that is among the first would compile it: one sentence does so here.
-            [*translate_batch(batches[0][:1])]
+            # The first call compiles the graph. Made here, with one sentence, no threads repeat it.
+            decode(*[tf.constant(side.padded(batches[0][:1])) for side in sides])
         self._compiled.add(decode)
         blank = [[Translation("", 0.0)] for _ in sources.ids]
+        translate_batch = partial(self._translate_batch, decode, sides, n_best)
         results = compute_batches(translate_batch, batches, workers, blank, report)
         if first is not None:
             log_unfinished([best for best, *_ in results], first)
         return results
 
-    def _decode_graph(self, n_best: int, has_prefix: bool) -> Callable[..., SearchResult]:
+    def _translate_batch(
+        self, decode: _Decode, sides: Sequence[EncodedSentences], n_best: int, batch: NDArray
+    ) -> Iterator[list[Translation]]:
+        """Yields the translations of each sentence of a batch, from their indices."""
+        # The sources, and the prefixes if there are any.
+        truncated = sides[0].truncated
+        result = decode(*[tf.constant(side.padded(batch)) for side in sides])
+        hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
+        for index, ids, scores in hypotheses:
+            best = self._decoded(ids, scores)[:n_best]
+            yield [translation._replace(truncated=index in truncated) for translation in best]
+
+    def _decode_graph(self, n_best: int, has_prefix: bool) -> _Decode:
         """Returns the graph of `search_batch` for an n_best; it takes batches of any shape."""
         ids = tf.TensorSpec([None, None], tf.int32)
         return self._decode.get_concrete_function(ids, n_best, *([ids] if has_prefix else []))
@@ -242,19 +246,18 @@ class Translator:
             UserError: the translator has several models.
         """
         pairs = self._encode_pairs(sources, targets, first)
-        source, target = pairs.sources, pairs.targets
-        truncated = source.truncated | target.truncated
-
-        def score_batch(batch: NDArray) -> Iterator[PairScore]:
-            """Yields the score of each pair of a batch, from their indices."""
-            ids = [padded([side.ids[index] for index in batch]) for side in (source, target)]
-            for index, row in zip(batch, self._log_probabilities(*ids).numpy(), strict=True):
-                log_p = row[: len(target.ids[index])]
-                labels = self.subwords.target.labels(target.ids[index])
-                yield PairScore(float(log_p.sum()), labels, log_p.tolist(), index in truncated)
-
         # Each text has at least EOS, so no pair gets the score for those without ids.
-        return pairs.compute(score_batch, PairScore(0.0, [], [], False), report)
+        return pairs.compute(partial(self._score_batch, pairs), PairScore(0, [], [], False), report)
+
+    def _score_batch(self, pairs: EncodedPairs, batch: NDArray) -> Iterator[PairScore]:
+        """Yields the score of each pair of a batch, from their indices."""
+        truncated = pairs.sources.truncated | pairs.targets.truncated
+        rows = self._log_probabilities(pairs.sources.padded(batch), pairs.targets.padded(batch))
+        for index, row in zip(batch, rows.numpy(), strict=True):
+            target = pairs.targets.ids[index]
+            log_p = row[: len(target)]
+            labels = self.subwords.target.labels(target)
+            yield PairScore(float(log_p.sum()), labels, log_p.tolist(), index in truncated)
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Computes log P [batch, target_length] of each target id, given those before; 0 for PAD.
@@ -336,19 +339,16 @@ class Translator:
 
     def _encode_prefixes(
         self, prefixes: Texts | None, sources: Sequence[Sequence[int]], first: int | None
-    ) -> tuple[list[list[int]], set[int]]:
+    ) -> EncodedSentences:
         """Encodes the beginnings of translations, without EOS; those of blank sources are empty.
 
         Args:
             prefixes: N texts; None for empty ones.
             sources: the ids of N sources; those of a blank one are [].
             first: see `_encode`.
-
-        Returns:
-            the ids of each, and the indices of those that were cut off.
         """
-        prefixes = [""] * len(sources) if prefixes is None else texts("prefixes", prefixes)
-        encoded = self.subwords.target.encode([prefix.strip() for prefix in prefixes])
+        lines = [""] * len(sources) if prefixes is None else texts("prefixes", prefixes)
+        encoded = self.subwords.target.encode([line.strip() for line in lines])
         lengths = [len(ids) for ids in sources]
         limits = self.max_target_lengths(tf.constant(lengths, tf.int32)).numpy()
         truncated = set()
@@ -358,7 +358,7 @@ class Translator:
                 truncated.add(index)
             del ids[limit if length > 0 else 0 :]
         log_numbered_lines(first, truncated, "the prefix is longer than a translation, and cut off")
-        return encoded, truncated
+        return EncodedSentences(lines, encoded, truncated)
 
     def max_target_length(self, length: int) -> int:
         """Returns the most ids of a translation, from the number of ids of its source."""
@@ -391,21 +391,14 @@ class Translator:
             prefix: [batch, prefix_length] int32 (see `DecodingConstraints`).
             seeds: [batch] int64 (see `DecodingConstraints`).
         """
-        with_codes = source
-        lengths = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
-        limits = self.max_target_lengths(lengths)
+        limits = self.max_target_lengths(tf.math.count_nonzero(source != PAD_ID, 1, dtype=tf.int32))
+        text = source  # Without the codes.
         if self.codes:
-            code, source = tf.split(source, [self.codes, -1], axis=1)
+            code, text = tf.split(source, [self.codes, -1], axis=1)
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
-        grammar = self._grammar
-        soft = grammar if isinstance(grammar, SoftGrammar) else None
-        state = grammar.begin(source, limits, self.beam_size) if grammar else None
-        allowed: tf.Tensor | None = None  # With a shortlist: the ids of a sentence, [batch, vocab].
-        # A grammar of hard rules may need any id.
-        if self._shortlist and (soft or not grammar):
-            needed = [] if prefix is None else [prefix]
-            needed += [soft.wanted(state)] if soft else []
-            allowed = self._shortlist.allowed(source, *needed)
+        grammar, soft = self._grammar, self._soft_grammar
+        state = grammar.begin(text, limits, self.beam_size) if grammar else None
+        allowed = self._allowed(text, prefix, state)
         ids: tf.Tensor | None = None  # The ids that are scored; None for all.
         # In this search an id is its index in `ids`; others, such as your own, see all ids.
         if allowed is not None and isinstance(self.settings.search, BeamSearch):
@@ -413,19 +406,27 @@ class Translator:
             prefix = None if prefix is None else places_among(ids, prefix)
             state = soft.among(state, ids) if soft else None
         decoder = self._ensemble.decoder(self.beam_size, ids)
-        model: StepModel = decoder
-        cache: Cache = decoder.begin(source) if allowed is None else decoder.begin(source, allowed)
+        begun = decoder.begin(text) if allowed is None else decoder.begin(text, allowed)
         # A model alone returns logits, an ensemble log-probabilities, and so does a grammar.
         is_ensemble = len(self.models) > 1
-        if grammar:
-            model, cache = GrammaticalModel(decoder, grammar, is_ensemble), (cache, state)
+        model: StepModel = GrammaticalModel(decoder, grammar, is_ensemble) if grammar else decoder
+        cache = (begun, state) if grammar else begun
         gain = soft.gain(state) if soft else 0.0
         # Narrowed ids are indices, of which PAD, EOS and UNK alone equal the ids. The shortlist
         # leaves out the other forbidden ones.
         forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
         constraints = DecodingConstraints(
-            with_codes, prefix, seeds, forbidden, is_ensemble or bool(grammar), self.codes, gain
+            source, prefix, seeds, forbidden, is_ensemble or bool(grammar), self.codes, gain
         )
         search = self.settings.search.search
         result = search(model, cache, limits, tf.reduce_max(limits), n_best, constraints)
         return result if ids is None else result._replace(ids=tf.gather(ids, result.ids))
+
+    def _allowed(self, text: tf.Tensor, prefix: tf.Tensor | None, state: Any) -> tf.Tensor | None:
+        """Returns the ids of each sentence by the shortlist, [batch, vocab] bool; None for all."""
+        # A grammar of hard rules may need any id.
+        if not self._shortlist or (self._grammar and not self._soft_grammar):
+            return None
+        needed = [] if prefix is None else [prefix]
+        needed += [self._soft_grammar.wanted(state)] if self._soft_grammar else []
+        return self._shortlist.allowed(text, *needed)

@@ -111,17 +111,23 @@ def with_key(source: str, text: str) -> str:
     "E&xit" makes "&Beenden" of "Beenden". Returns "" if the text has no letter, or the mark would
     not be read as one there.
     """
-    if (mark := _mark_index(source)) is None:
+    mark = _mark_index(source)
+    if mark is None:
         return text
+    # Letters of addresses and placeholders do not count; all others keep their index.
     shown = masked(text, " ")
     letter = re.search(rf"(?i)\b{source[mark + 1]}", shown) or re.search(r"[^\W\d_]", shown)
-    marked = f"{text[: letter.start()]}{source[mark]}{text[letter.start() :]}" if letter else ""
+    if letter is None:
+        return ""
+    marked = filled(text, [(letter.start(), letter.start(), source[mark])])
     return marked if without_key(marked) == text else ""
 
 
 def _mark_index(text: str) -> int | None:
     """Returns the index of the mark of a shortcut key; None without one, and with several."""
     # Few texts have any, and masking takes long.
-    shown = masked(text, " ") if {*"&_~"} & {*text} else ""
-    marks = [match.start(1) for match in _KEY.finditer(shown)]
+    if not set("&_~") & set(text):
+        return None
+    marks = [match.start(1) for match in _KEY.finditer(masked(text, " "))]
+    # If its character occurs again, also in a placeholder, it is perhaps not a mark.
     return marks[0] if len(marks) == 1 and text.count(text[marks[0]]) == 1 else None

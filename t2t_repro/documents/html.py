@@ -55,25 +55,24 @@ def split_html(html: str) -> Iterator[Piece]:
     """
     pieces = [*_text_and_markup(html)]
     texts = _hide_divided([text for _, text in pieces])
-    # Inline tags, and texts that are translated. All else is shown as a blank.
+    # Inline tags, whose text is "", and texts that are translated. All else is shown as a blank.
     are_inline = [text in ("", piece) for piece, text in pieces]
+    # Runs of inline pieces, and of others, take turns.
     for _, group in groupby(zip(are_inline, pieces, texts, strict=True), lambda item: item[0]):
         yield from _split_run([(piece, text) for _, (piece, _), text in group])
 
 
 def _hide_divided(texts: Sequence[str]) -> list[str]:
     """Returns texts with NULs for the addresses and placeholders that have tags inside them."""
-    starts = [*accumulate(map(len, texts), initial=0)]
-
-    def hide(match: re.Match[str]) -> str:
-        # Without a tag inside, it is in one text: none begins in it.
-        is_whole = bisect_right(starts, match.start()) == bisect_left(starts, match.end())
-        return match[0] if is_whole else "\0" * len(match[0])
-
+    bounds = [*accumulate(map(len, texts), initial=0)]
     # Entities other than &amp; end an address.
     joined = re.sub(r"&(?!amp;)#?\w+;", lambda entity: '"' * len(entity[0]), "".join(texts))
-    joined = KEPT.sub(hide, joined)
-    return [joined[start:end] for start, end in pairwise(starts)]
+    shown = list(joined)
+    for start, end in (address.span() for address in KEPT.finditer(joined)):
+        # With a tag inside, an address is in several texts: one begins in it.
+        if bisect_right(bounds, start) < bisect_left(bounds, end):
+            shown[start:end] = "\0" * (end - start)
+    return ["".join(shown[start:end]) for start, end in pairwise(bounds)]
 
 
 def _split_run(run: list[Piece]) -> Iterator[Piece]:
@@ -142,8 +141,10 @@ def _open(tag: str, html: str, opened: list[tuple[str, bool]]) -> None:
     while opened and _ENDS.fullmatch(f"{tag}>{opened[-1][0]}"):
         opened.pop()
     setting = re.search(_NO, html)
-    by_attribute = not setting[1] if setting else _stays(opened)
-    does_stay = by_attribute or bool(_KEPT.fullmatch(tag))
+    # Group 1 is a "yes". Without a setting, that of the elements around it holds.
+    is_kept = not setting[1] if setting else _stays(opened)
+    does_stay = is_kept or bool(_KEPT.fullmatch(tag))
+    # The list begins with the outermost element that stays: others around it do not matter.
     if opened or does_stay:
         opened.append((tag, does_stay))
 

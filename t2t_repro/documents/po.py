@@ -125,11 +125,13 @@ def _singular_form(sources: Sequence[str], form_count: int, form_of: Sequence[in
 def _forms_edit(entry: re.Match[str], texts: Sequence[str], newline: str) -> Edit:
     """Returns the edit that writes these texts as an entry's forms; those that have a text stay."""
     name = "msgstr[{}]" if entry["plural"] else "msgstr"
-    new = {i: f"{name.format(i)} {_quoted(text, newline)}" for i, text in enumerate(texts)}
-    forms = enumerate(re.finditer(_FORM, entry["forms"]))
-    existing = {i: form[0].strip() for i, form in forms if _unquoted(form[0])}
+    # Lines of the file, by the number of the form. There may be more forms than the header says.
+    lines = {i: f"{name.format(i)} {_quoted(text, newline)}" for i, text in enumerate(texts)}
+    for number, form in enumerate(re.finditer(_FORM, entry["forms"])):
+        if _unquoted(form[0]):
+            lines[number] = form[0].strip()
     ending = newline if entry["forms"].endswith("\n") else ""
-    return *entry.span("forms"), newline.join((new | existing).values()) + ending
+    return *entry.span("forms"), newline.join(lines.values()) + ending
 
 
 def _fuzzy_edits(entry: re.Match[str], newline: str) -> list[Edit]:

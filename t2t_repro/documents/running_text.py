@@ -30,14 +30,14 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
     for speech in _SPEECH.finditer(text):
         # Scripts without blanks need none at a line break.
         joined = re.sub(rf"(?<={SIGN})\s*\n\s*(?={SIGN})", "", speech[0])
-        new = translate(" ".join(joined.split()))
+        translation = translate(" ".join(joined.split()))
         # Players show 42 characters. A tag is not wrapped: its blanks are hidden until then.
         width = max(42, *map(len, speech[0].splitlines()))
-        new = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), new)
-        lines = textwrap.wrap(new, width, break_long_words=False, break_on_hyphens=False)
+        hidden = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), translation)
+        lines = textwrap.wrap(hidden, width, break_long_words=False, break_on_hyphens=False)
         # Its lines end like the line before them.
         newline = "\r\n" if text.startswith("\r\n", speech.start() - 2) else "\n"
-        yield [(*speech.span(), newline.join(lines).replace("\0", " "))] if new else []
+        yield [(*speech.span(), newline.join(lines).replace("\0", " "))] if translation else []
 
 
 def fill_html(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:

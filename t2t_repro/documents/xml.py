@@ -117,13 +117,14 @@ def _sides(unit: Element, languages: Sequence[str]) -> Sides | str:
     """Returns the sides of a unit of XLIFF, or "fuzzy" if its translation is not certain."""
     # The unit itself is among its parts: it may have a state, too.
     parts = {_name(part): part for part in [unit, *unit]}
-    states = [unit.get("approved", ""), *(part.get("state", "") for part in parts.values())]
-    # One sentence of the target may be empty.
-    marks = (mark for mark in parts.get("target", ()) if mark.get("mid"))
-    is_unsure = any(map(_UNSURE.match, states)) or not all(map(_content, marks))
     source, target = _content(parts.get("source")), _content(parts.get("target"))
-    is_fuzzy = target.strip() and is_unsure
-    return "fuzzy" if is_fuzzy else [(languages[0], source), (languages[1], target)]
+    states = [unit.get("approved", ""), *(part.get("state", "") for part in parts.values())]
+    # The marks of sentences, of which one may be empty.
+    marks = [mark for mark in parts.get("target", ()) if mark.get("mid")]
+    is_unsure = any(map(_UNSURE.match, states)) or not all(map(_content, marks))
+    if target.strip() and is_unsure:
+        return "fuzzy"
+    return [(languages[0], source), (languages[1], target)]
 
 
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
@@ -202,6 +203,7 @@ def _units(text: str) -> Iterator[tuple[re.Match[str], _Parts]]:
             unclosed.append((tag, _is_translatable(tag, inherited), {}))
         if tag["end"] or tag["empty"]:
             start, is_translatable, children = unclosed.pop()
+            # The root is its own parent.
             parent, _, siblings = unclosed[-1] if unclosed else (start, True, {})
             if parent["prefix"] == start["prefix"]:
                 siblings[start["kind"]] = start, tag
@@ -216,7 +218,9 @@ def _is_translatable(tag: re.Match[str], default: bool = True) -> bool:
 
 def _inside(text: str, parts: _Parts, kind: str) -> str:
     """Returns the XML in a unit's child, with CDATA as escaped text; "" without such a child."""
-    inside = text[parts[kind][0].end() : parts[kind][1].start()] if kind in parts else ""
+    tags = parts.get(kind)
+    # An empty element's start tag is its end tag, too: then the slice is empty.
+    inside = text[tags[0].end() : tags[1].start()] if tags else ""
     return _TAG.sub(lambda tag: escape(tag["data"], quote=False) if tag["data"] else tag[0], inside)
 
 
@@ -235,15 +239,18 @@ def _filled_segments(source: str, target: str, translate: Translate) -> str | No
     # An empty target gets the marks of the source; one with text but no marks lacks all of them.
     if not _SEGMENT.search(target):
         target = "" if _text(target) else _SEGMENT.sub(r"\g<start>/>", source)
-    sources = {mark["id"]: mark["inside"] or "" for mark in _SEGMENT.finditer(source)}
+    sentences = {mark["id"]: mark["inside"] or "" for mark in _SEGMENT.finditer(source)}
     edits: list[Edit] = []
+    is_broken = False
     for mark in _SEGMENT.finditer(target):
-        sentence = sources.pop(mark["id"], "")
+        sentence = sentences.pop(mark["id"], "")
         if _text(sentence) and not _text(mark["inside"] or ""):
+            # Also after a broken one: the first call of `fill` collects all texts.
             new = _translated(sentence, translate)
-            edits.append((*mark.span(), f"{mark['start']}>{new}</{mark['name']}>" if new else ""))
+            is_broken = is_broken or not new
+            edits.append((*mark.span(), f"{mark['start']}>{new}</{mark['name']}>"))
     # The sentences that are left have no mark in the target.
-    if any(_text(sentence) for sentence in sources.values()) or not all(new for *_, new in edits):
+    if is_broken or any(_text(sentence) for sentence in sentences.values()):
         return ""
     return filled(target, edits) if edits else None
 
@@ -263,27 +270,30 @@ def _translated(source: str, translate: Translate) -> str:
 
 def _with_numbers(source: str) -> tuple[str, dict[str, str]]:
     """Returns the text to translate with numbered tags, see `fill`, and the XML of each tag."""
-    text, xml_of = "", dict[str, str]()
-    # An element that stays becomes one tag: it is 1 deep and more until its end. So does what
-    # stands between sm and em, which are empty elements, or between sm and the end of the source.
     # `done` is the end of the source's part in `text`.
-    depth, stays, done = 0, False, 0
+    text, xml_of, done = "", dict[str, str](), 0
+    for number, (start, end, tag) in enumerate(_inline_parts(source)):
+        name = f"<{tag['end']}{tag['name']}={number}{tag['empty']}>" if tag else f"<{number}/>"
+        text += unescape(source[done:start]) + name
+        xml_of[name] = source[start:end]
+        done = end
+    return text + unescape(source[done:]), xml_of
+
+
+def _inline_parts(source: str) -> Iterator[tuple[int, int, re.Match[str] | None]]:
+    """Yields start, end and tag of each tag; whole elements that stay come without a tag."""
+    # An element that stays is 1 deep and more until its end. So is what stands between sm and em,
+    # which are empty elements, or between sm and the end of the source.
+    depth, start, stays = 0, 0, False
     for tag in _TAG.finditer(source):
         if not depth:
-            text += unescape(source[done : tag.start()])
-            done = tag.start()
+            start = tag.start()
             stays = tag["kind"] in _CODES or not tag["name"] or not _is_translatable(tag)
         if stays:
             is_start = bool(tag["name"]) and not tag["end"] and not tag["empty"]
             step = -1 if tag["end"] else int(is_start)
             depth += {"sm": 1, "em": -1}.get(tag["kind"], step)
         if not depth:
-            prefix = "" if stays else f"{tag['end']}{tag['name']}="
-            name = f"<{prefix}{len(xml_of)}{'/' if stays else tag['empty']}>"
-            text += name
-            xml_of[name] = source[done : tag.end()]
-            done = tag.end()
+            yield start, tag.end(), None if stays else tag
     if depth:
-        name = f"<{len(xml_of)}/>"
-        return text + name, xml_of | {name: source[done:]}
-    return text + unescape(source[done:]), xml_of
+        yield start, len(source), None

@@ -219,8 +219,10 @@ def aligned(translations: Texts, references: References) -> tuple[list[str], lis
     hypotheses = texts("translations", translations)
     # A single text in the place of a list: `texts` raises a UserError.
     items = texts("references", references) if isinstance(references, str) else references
-    lists = ([item] if isinstance(item, str) else item for item in items)
-    rows = [tuple(texts(f"references[{n}]", row)) or ("",) for n, row in enumerate(lists)]
+    rows: list[tuple[str, ...]] = []
+    for number, item in enumerate(items):
+        row = [item] if isinstance(item, str) else item
+        rows.append(tuple(texts(f"references[{number}]", row)) or ("",))
     if len(hypotheses) != len(rows) or not rows:
         problem = f"there are {len(hypotheses)} translations and {len(rows)} references"
         raise UserError(f"{problem}, expected as many, at least 1: give files of the same text.")

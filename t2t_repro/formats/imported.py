@@ -149,10 +149,10 @@ def _check_kind(path: Path, commands: Collection[str]) -> None:
     """Checks by the names of its files that one of `commands` reads a model; else a UserError."""
     files = files_in(path) if path.is_dir() else [path]
     names = [file.name for file in files] if path.exists() else []
-    readers = [command for command, patterns in _KINDS if _has_all(names, patterns)]
-    if not readers or readers[0] not in commands:
+    reader = next((command for command, patterns in _KINDS if _has_all(names, patterns)), "")
+    if reader not in commands:
         problem = f"{path} has {', '.join(names[:9])}" if names else f"{path} is missing or empty"
-        hint = f", which python -m t2t_repro.{readers[0]} reads" if readers else ""
+        hint = f", which python -m t2t_repro.{reader} reads" if reader else ""
         expected = [" with ".join(patterns) for command, patterns in _KINDS if command in commands]
         raise UserError(f"{problem}{hint}; expected {' or '.join(expected)}, unpacked.")
 
@@ -173,6 +173,7 @@ def _is_archive(path: Path) -> bool:
 
 def _unpack(path: Path, folder: str) -> None:
     """Unpacks a model's files from a zip or tar archive; a ValueError if they expand too much."""
+    # Members have the same facts under other names: ZipInfo.filename is TarInfo.name.
     is_zip = path.suffix.lower() in _ZIPS
     open_archive: Any = zipfile.ZipFile if is_zip else tarfile.open
     # Both libraries keep members in the folder; tarfile does so with this filter.
@@ -260,9 +261,7 @@ class SettingsFile:
         ignored: descriptions of values that cannot be honoured, for the warning.
     """
 
-    def __init__(
-        self, path: Path, read: Callable[[Path], dict[str, Any]] = read_json, expected: str = _WHOLE
-    ) -> None:
+    def __init__(self, path: Path, read: Callable = read_json, expected: str = _WHOLE) -> None:
         self.path = path
         self.values: dict[str, Any] = read_file(path, read, expected)
         self.known: set[str] = set()
@@ -340,7 +339,8 @@ class SettingsFile:
         """Logs `ignored`, and all fields with a value that are neither known nor harmless."""
         known = {*self.known, *harmless}
         others = {name: value for name, value in self.values.items() if value and name not in known}
-        if ignored := [*self.ignored, *(f"{name} = {value!r}" for name, value in others.items())]:
+        ignored = [*self.ignored, *(f"{name} = {value!r}" for name, value in others.items())]
+        if ignored:
             logging.warning(f"{self.path} has settings without effect here: {', '.join(ignored)}")
 
 
@@ -352,7 +352,8 @@ class WeightsFile:
     """
 
     def __init__(self, path: Path, read: Callable[[Path], dict[str, NDArray]]) -> None:
-        self.path, self.arrays = path, read_file(path, read)
+        self.path = path
+        self.arrays = read_file(path, read)
 
     def value(self, name: str, shape: tuple[int, ...]) -> Array:
         """Returns a weight as float32 of this shape; in the file, an axis of 1 may precede it.
@@ -548,13 +549,13 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
         UserError: a setting of its search is not one of ours.
     """
     folder.mkdir(exist_ok=True)
-    model, subwords = imported.model, imported.text.write(folder)
-    directory = write_model_directory(folder, model, subwords, imported.decoding, step=0)
+    subwords = imported.text.write(folder)
+    directory = write_model_directory(folder, imported.model, subwords, imported.decoding, step=0)
     # Raises the error now that decoding would raise later.
     read_settings(directory)
     checkpoint = f"{imported.weights}@{commit}" if commit else imported.weights
     # No rows of embeddings were carried over, and none added.
-    ancestor = Ancestor(name, checkpoint, weights_hash(named_values(model)), {}, {})
+    ancestor = Ancestor(name, checkpoint, weights_hash(named_values(imported.model)), {}, {})
     if imported.shortlist:
         imported.shortlist.write(directory.shortlist_npz)
     write_ancestry(directory.ancestry_json, [ancestor])

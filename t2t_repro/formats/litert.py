@@ -10,10 +10,10 @@ The file has LiteRT's own operations alone, and translates sentences together; w
 at a time. Its layers are the model's; embeddings and the cache are rewritten.
 """
 
+import functools
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,8 @@ class SearchInOneFile:
     def __init__(self, translator: Translator, int8: bool, max_length: int, one_line: bool) -> None:
         self._translator = translator
         self._model = model = translator.model
-        self.has_int8, self._max_length = int8, max_length
+        self.has_int8 = int8
+        self._max_length = max_length
         self._has_batch = not (one_line or translator.used_shortlist)
         shapes = {"source_ids": [None if self._has_batch else 1, None], "n_best": []}
         if translator.used_shortlist:
@@ -196,16 +197,17 @@ class SearchInOneFile:
                 first n_best are final.
             scores: [batch, beam] float32. Where the file takes one line, both have no batch.
         """
-        translator, model = self._translator, self._model
+        translator = self._translator
         length = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
         limit = tf.minimum(translator.max_target_lengths(length), self._max_length)
         batch = source_ids.shape[0] or tf.size(limit)
         # In browsers, an output has a constant size and at most two axes.
         positions = tf.reduce_max(limit) if self._has_batch else tf.constant(self._max_length)
+        # Without prefixes, and without what only other searches need.
         row = SentenceConstants(limit, (), ())
         # In M2M-100 and NLLB, the code of the target's language is in front of a source.
         code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
-        memory, mask = self._encode(source)
+        encoded = self._encode(source)
         rows, bias = self._softmax_of(among)
         # Among the ids of a shortlist, only PAD, EOS and UNK keep their numbers.
         forbidden = [token for token in translator.forbidden if among is None or token <= UNK_ID]
@@ -222,10 +224,7 @@ class SearchInOneFile:
             with with_values(self._values):
                 pasts = self._pasts(past, state.parents, step, ancestors)
                 ids = state.last_ids if among is None else tf.gather(among, state.last_ids)
-                ids = tf.where(step == 0, model.settings.start_id, ids)
-                x = self._embedded(model.embedding, ids)
-                x += model.target_positional_encoding.encode(step[None])[None]
-                vectors = model.decoder(x, memory, source_mask=mask, past=pasts)
+                vectors = self._decode(ids, step, encoded, pasts)
             logits = tf.matmul(vectors, rows, transpose_b=True) + bias
             if translator.codes:
                 # A translation begins with the code that was in front of its source.
@@ -233,12 +232,12 @@ class SearchInOneFile:
                 logits = tf.where(step < translator.codes, only_code, logits)
             done = steps.is_done(state, step, row)
             new_state = steps.advance(state, logits, step, row)
-            state = tf.nest.map_structure(partial(_unless_done, done), state, new_state)
+            state = tf.nest.map_structure(functools.partial(_unless_done, done), state, new_state)
             return step + 1, state, [layer_past.kept for layer_past in pasts], ancestors
 
         beam = translator.beam_size
         unwritten = tf.fill([batch, beam, positions], cache.NEVER_WRITTEN)
-        empty = new_past(model, batch, beam, beam * positions)
+        empty = new_past(self._model, batch, beam, beam * positions)
         begin = tf.constant(0), steps.begin(batch), empty, unwritten
         _, state, _, _ = tf.while_loop(goes_on, advance, begin)
         ids, scores, _ = steps.results(state)
@@ -255,6 +254,15 @@ class SearchInOneFile:
             x = model.positional_encoding(self._embedded(model.source_embedding, source))
             return model.decoder.project_memory(model.encoder(x, mask)), mask
 
+    def _decode(self, ids: tf.Tensor, step: tf.Tensor, encoded: tuple, pasts: list) -> tf.Tensor:
+        """Decodes a step's ids [batch, beam] to vectors [batch, beam, d_model]; extends `pasts`."""
+        model = self._model
+        x = self._embedded(model.embedding, tf.where(step == 0, model.settings.start_id, ids))
+        x += model.target_positional_encoding.encode(step[None])[None]
+        # As `_encode` returned them.
+        memory, mask = encoded
+        return model.decoder(x, memory, source_mask=mask, past=pasts)
+
     def _softmax_of(self, among: tf.Tensor | None) -> tuple[tf.Tensor, Any]:
         """Returns matrix [ids, d_model] and bias [ids] of the softmax: of all ids, or `among`."""
         if among is None:
@@ -262,11 +270,10 @@ class SearchInOneFile:
         rows = self._looked_up(self._model.softmax, among)
         return rows, _gather_floats(self._bias.view(np.int32), among)
 
-    def _pasts(
-        self, kept: list[Any], parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor
-    ) -> "list[cache.State] | list[_NewPast]":
+    def _pasts(self, kept: list, parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor) -> list:
         """Returns the cache of each decoder layer, from its tensors before this step: `kept`."""
         # parents: [batch, beam]; ancestors: [batch, beam, positions], with this step's entries.
+        # A list of `cache.State` or of `_NewPast`.
         if self._model.config.is_recurrent:
             return [cache.State(tf.gather(state, parents, batch_dims=1)) for state in kept]
         mask = cache.line_mask(ancestors, step, None)

@@ -83,11 +83,10 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
     model_paths, vocabulary_paths, decoder = _find_files(path, vocabularies)
     for model_path in model_paths:
         file, arguments = _read_model(model_path)
-        target_size = arguments["vocab_size"]
-        source_size = arguments["source_vocab_size"] or target_size
+        source_size = arguments["source_vocab_size"] or arguments["vocab_size"]
         # Marian has no row for PAD.
         source = _read_side("source", vocabulary_paths[0], source_size - 1)
-        target = _read_side("target", vocabulary_paths[1], target_size - 1)
+        target = _read_side("target", vocabulary_paths[1], arguments["vocab_size"] - 1)
         transformer = _build(file, arguments, {"source": source.ids, "target": target.ids})
         # Students, which are recurrent, search greedily; 12 is Marian's default.
         beam_size = 1 if transformer.config.is_recurrent else 12
@@ -137,10 +136,11 @@ def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
 
     `path` is a directory, a file of weights (`is_model`), or decoder.yml itself.
     """
-    names = [f"{path.name}.decoder.yml", "decoder.yml"]
-    names += ["*decoder.yml", "config*.yml"] if path.is_dir() else []
     is_decoder = not is_model and not path.is_dir()
-    files = [path] if is_decoder else _find_single(folder, *names, is_needed=False)
+    patterns = [f"{path.name}.decoder.yml", "decoder.yml"]
+    # Beside a file of weights, other names may be of other models.
+    patterns += ["*decoder.yml", "config*.yml"] if path.is_dir() else []
+    files = [path] if is_decoder else _find_single(folder, *patterns, is_needed=False)
     if not files and path.suffix == ".bin":
         # The config.yml of a student names its model.
         name = path.name.encode()
@@ -182,9 +182,7 @@ def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
     return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
 
 
-def _decoding(
-    decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more: Mapping[str, object]
-) -> str:
+def _decoding(decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more: dict) -> str:
     """Returns gin bindings that search as decoder.yml says, or else as Marian does by default.
 
     `pieces` is the target's vocabulary, `beam_size` the default, `more` are further bindings.
@@ -194,17 +192,19 @@ def _decoding(
     forbidden = [] if decoder.value("allow-unk") else [UNK_ID]
     if not decoder.value("allow-special"):
         forbidden += [number for number, piece in enumerate(pieces) if piece in _CONTROL_BYTES]
-    settings = {
+    settings: dict[str, object] = {
         "Translator.search": "@MarianSearch()",
         "MarianSearch.beam_size": decoder.size("beam-size", beam_size),
         "MarianSearch.length_penalty": decoder.value("normalize", 0.0),
         "MarianSearch.word_penalty": decoder.value("word-penalty", 0.0),
+        # In Marian, a factor alone limits the length of a translation.
         "Translator.max_extra_length": 0,
         "Translator.max_source_length": decoder.size("max-length", 1000),
-        **more,
-        "ImportedBehaviour.max_length_factor": decoder.value("max-length-factor", 3.0),
-        "ImportedBehaviour.forbidden_ids": tuple(forbidden),
     }
+    settings |= more
+    settings["ImportedBehaviour.max_length_factor"] = decoder.value("max-length-factor", 3.0)
+    settings["ImportedBehaviour.forbidden_ids"] = tuple(forbidden)
+    # After all fields have been read: it names those that were not.
     decoder.warn({*SETTINGS["decoder_without_effect"], *SETTINGS["student_config"]})
     origin = f"a model of Marian, with the search of {decoder.path.name}"
     return imported.decoding_bindings(origin, settings)
@@ -245,7 +245,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
     Raises:
         UserError: the file cannot be read, or has another number of ids.
     """
-    if is_spm := path.suffix == ".spm":
+    if path.suffix == ".spm":
         spm = imported.read_file(path, Path.read_bytes)
         processor = imported.read_file(path, lambda _: SentencePieceProcessor(model_proto=spm))
         pieces = {number: processor.id_to_piece(number) for number in range(len(processor))}
@@ -262,7 +262,7 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
     # Some models have their number of rows rounded up, to a multiple of 8 or of 100.
     is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
     if size != rows:
-        if is_spm or not (is_cut or is_padded):
+        if file.kind == "sentencepiece" or not (is_cut or is_padded):
             problem = f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has"
             raise UserError(f"{problem}: give the model's own vocabulary.")
         logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
@@ -288,6 +288,7 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
     Returns:
         the id of every piece, the id of EOS and the id of UNK.
     """
+    # A vocabulary may be much longer than options.
     text = read_at_most(path, 64 * _MOST_YAML).decode()
     if path.suffix == ".json":
         ids = _ids_of_map(json.loads(text))

@@ -66,12 +66,7 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
         for name, spm in zip(names, spms, strict=False):
             (partial / name).write_bytes(spm)
         if shortlist := translator.shortlist_file:
-            # Marian's number of each of our ids, and our lists in the order of its source ids.
-            theirs = {ours: number for number, ours in enumerate(target.tolist())}
-            lists = (shortlist.of(source_id).tolist() for source_id in source)
-            ids = [np.sort([theirs[ours] for ours in target_ids]) for target_ids in lists]
-            # Of `always`, only the number is written.
-            write_shortlist(partial / "lex.s2t.bin", ShortlistFile.of_lists(ids, shortlist.always))
+            write_shortlist(partial / "lex.s2t.bin", _in_marians_ids(shortlist, source, target))
             settings["shortlist"] = ["lex.s2t.bin", False]
         (partial / "config.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
 
@@ -138,6 +133,16 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
     A factor, [1, 1] float32, is 127 / (mean + 1.1 standard deviations) of the largest |x| of a
     sentence, for the input x of each matrix, as in Marian's scripts for students.
     """
+    factors = {}
+    for name, tensors in _recorded_inputs(translator, lines).items():
+        largest = [np.abs(tensor).max() for tensor in tensors]
+        factor = 127 / (np.mean(largest) + 1.1 * np.std(largest))
+        factors[f"{name}_QuantMultA"] = np.array([[factor]], np.float32)
+    return factors
+
+
+def _recorded_inputs(translator: Translator, lines: Sequence[str]) -> dict[str, list[tf.Tensor]]:
+    """Returns the inputs of each matrix for lines and their translations, by Marian's names."""
     model, subwords = translator.model, translator.subwords
     kernels = (weight for weight in layer_weights(model) if weight.kind == "kernel")
     # first=None: without warnings of lines that are too long.
@@ -154,13 +159,16 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
             outputs.append(model.decode(target, model.encode(source), source))
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
     # Both are of the product with the softmax's table: under a shortlist engines call it "none".
-    inputs |= {table: outputs, "none": outputs}
-    factors = {}
-    for name, tensors in inputs.items():
-        largest = [np.abs(tensor).max() for tensor in tensors]
-        factor = 127 / (np.mean(largest) + 1.1 * np.std(largest))
-        factors[f"{name}_QuantMultA"] = np.array([[factor]], np.float32)
-    return factors
+    return inputs | {table: outputs, "none": outputs}
+
+
+def _in_marians_ids(shortlist: ShortlistFile, source: NDArray, target: NDArray) -> ShortlistFile:
+    """Returns a shortlist of ours in Marian's ids; `source` and `target` are as for `_tensors`."""
+    marians = {ours: number for number, ours in enumerate(target.tolist())}
+    # A list for each of Marian's source ids, in their order.
+    lists = [[marians[ours] for ours in shortlist.of(ours_id).tolist()] for ours_id in source]
+    # `always` stays in our ids: only their number is written.
+    return ShortlistFile.of_lists([np.sort(ids) for ids in lists], shortlist.always)
 
 
 def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:

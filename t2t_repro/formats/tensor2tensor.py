@@ -71,6 +71,7 @@ def transformer_from_t2t(
     settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
     table = _embedding_table(file)
     divisor = settings.value("vocab_divisor") or 1
+    # -(-a // b) is a / b, rounded up.
     if subwords is not None and len(table) != -(-subwords // divisor) * divisor:
         rounded = f"{subwords} subwords, rounded up to a multiple of {divisor} (vocab_divisor)"
         problem = f"the vocabulary has {rounded}, but the embedding has {len(table)} rows"
@@ -142,20 +143,19 @@ def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> di
     d_model, d_ff = shapes[f"{layer}/ffn/conv1/kernel"]
     attention = f"{layer}/self_attention/multihead_attention"
     heads = hparams.size("num_heads")
-    config = LayerConfig(
-        d_model=d_model,
-        d_ff=d_ff,
-        num_heads=heads,
-        d_k=shapes[f"{attention}/k/kernel"][1] // heads,
-        d_v=shapes[f"{attention}/v/kernel"][1] // heads,
-        dropout=hparams.value("layer_prepostprocess_dropout", 0.0),
-        attention_dropout=hparams.value("attention_dropout", 0.0),
-        relu_dropout=hparams.value("relu_dropout", 0.0),
-        # Only a pre-norm model has a norm after its last layer.
-        normalization="pre" if _FINAL_NORM in shapes else "post",
-    )
     return {
-        "config": config,
+        "config": LayerConfig(
+            d_model=d_model,
+            d_ff=d_ff,
+            num_heads=heads,
+            d_k=shapes[f"{attention}/k/kernel"][1] // heads,
+            d_v=shapes[f"{attention}/v/kernel"][1] // heads,
+            dropout=hparams.value("layer_prepostprocess_dropout", 0.0),
+            attention_dropout=hparams.value("attention_dropout", 0.0),
+            relu_dropout=hparams.value("relu_dropout", 0.0),
+            # Only a pre-norm model has a norm after its last layer.
+            normalization="pre" if _FINAL_NORM in shapes else "post",
+        ),
         "num_layers": imported.count_layers(shapes, f"{_BODY}/encoder/layer_"),
         "num_decoder_layers": imported.count_layers(shapes, f"{_BODY}/decoder/layer_"),
     }

@@ -211,7 +211,8 @@ class MultiHeadAttention(SameShape):
 
     def _attend_to_past(self, query: tf.Tensor, past: Past, training: bool | None) -> tf.Tensor:
         """Attends from this step to the earlier ones and itself; see `call`."""
-        # For few vectors one product and a copy of its parts are faster than three products.
+        # For few vectors one product and a copy of its parts are faster than three products. The
+        # past's projection is head by head (`joint_projection`): heads are split, then their parts.
         projected = split_heads(past.projection.of(query), self.num_heads)
         queries, keys, values = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
         keys_values = past.extend(KeysValues(keys, values))

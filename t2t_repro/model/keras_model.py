@@ -46,6 +46,7 @@ class SameShape(keras.layers.Layer):
 
     def build(self, x_shape: tuple) -> None:
         """Builds every attribute that is a layer, for inputs [batch, length, width]."""
+        # Layers that get other shapes, or are held in lists, need a `build` of their own.
         for part in vars(self).values():
             if isinstance(part, keras.layers.Layer):
                 part.build(x_shape)
@@ -125,10 +126,8 @@ class SourceTargetModel(keras.Model):
         """
         if len(args) < 4:
             # `input_signature` is the fourth: by default Keras would take the ids for vectors.
-            pair = tuple(
-                keras.InputSpec(dtype="int32", shape=(None, None), name=name)
-                for name in ("source", "target")
-            )
+            ids: dict[str, Any] = {"dtype": "int32", "shape": (None, None)}
+            pair = keras.InputSpec(name="source", **ids), keras.InputSpec(name="target", **ids)
             kwargs.setdefault("input_signature", [pair])
         super().export(*args, **kwargs)
 

@@ -25,10 +25,10 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
         beta: [d_model], float32.
         epsilon: ε.
     """
-    dtype, x = x.dtype, tf.cast(x, tf.float32)
-    mean = tf.reduce_mean(x, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(x - mean), axis=-1, keepdims=True)
-    return tf.cast(gamma * (x - mean) / tf.sqrt(variance + epsilon) + beta, dtype)
+    x32 = tf.cast(x, tf.float32)
+    mean = tf.reduce_mean(x32, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(x32 - mean), axis=-1, keepdims=True)
+    return tf.cast(gamma * (x32 - mean) / tf.sqrt(variance + epsilon) + beta, x.dtype)
 
 
 _layer_norm = kernels.fast(fast_layer_norm, layer_norm)

@@ -29,6 +29,7 @@ def recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) -> tf.Te
         terms: u, the shape of `factors`, as is the result.
         length: positions of the longest sentence, which the formula does not need.
     """
+    # `row` is f_t and u_t.
     return tf.scan(lambda c, row: row[0] * c + row[1], (factors, terms), tf.zeros_like(terms[0]))
 
 
@@ -72,6 +73,7 @@ class SSRU(SameShape):
             the shape of `x`.
         """
 
+        # `map_positions` calls it once, so a past is replaced once.
         def run(vectors: tf.Tensor) -> tf.Tensor:
             values = tf.cast(self.value_projection(vectors, training=training), tf.float32)
             gates = tf.cast(self.forget_projection(vectors, training=training), tf.float32)

@@ -87,27 +87,25 @@ class StepDecoder:
     ids: tf.Tensor | None = None
 
     def __post_init__(self) -> None:
-        model = self.model
         # A loop would read every weight, and cast it in mixed precision, at every step.
-        self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
+        self._weights = LoopWeights(self.model.trainable_variables, self.model.compute_dtype)
         with self._weights.scope():
-            layers = [] if model.config.is_recurrent else model.decoder.layers
+            layers = [] if self.model.config.is_recurrent else self.model.decoder.layers
             self._projections = [layer.self_attention.joint_projection() for layer in layers]
-            self._output_layer = model.output_layer(self.ids)
+            self._output_layer = self.model.output_layer(self.ids)
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; the cache has no positions yet.
 
         `allowed` is at most one mask, that of a lexical shortlist: boolean [batch, ids].
         """
-        model = self.model
         with self._weights.scope():
-            memory = model.decoder.project_memory(model.encode(source, training=False))
+            memory = self.model.decoder.project_memory(self.model.encode(source, training=False))
         batch = tf.shape(source)[0]
         return DecodingCache(
             memory=memory,
-            source_mask=padding_mask(model.encoded_ids(source)),
-            past=new_past(model, batch, self.beam_size, 0),
+            source_mask=padding_mask(self.model.encoded_ids(source)),
+            past=new_past(self.model, batch, self.beam_size, 0),
             ancestors=tf.zeros([batch, self.beam_size, 0], tf.int32),
             allowed=allowed,
         )
@@ -139,21 +137,12 @@ class StepDecoder:
         Returns:
             logits [batch, beam, vocab or ids], and the cache for the next step.
         """
-        model = self.model
         ids = tf.ensure_shape(ids, [None, self.beam_size])
         if self.ids is not None:
             ids = tf.gather(self.ids, ids)
-        ancestors = state.ancestors
-        past: list[Past | State]
-        if model.config.is_recurrent:
-            past = [State(tf.gather(layer, parents, batch_dims=1)) for layer in state.past]
-        else:
-            ancestors = cache.descend(ancestors, parents, position)
-            mask = cache.line_mask(ancestors, position, model.neighbourhood)
-            pairs = zip(state.past, self._projections, strict=True)
-            past = [Past(kept, projection, position, mask) for kept, projection in pairs]
+        past, ancestors = self._past_of_parents(parents, position, state)
         with self._weights.scope():
-            logits = model.decode_next(
+            logits = self.model.decode_next(
                 ids, position, state.memory, state.source_mask, past, self._output_layer
             )
         # `decode_next` has added this step to each.
@@ -164,6 +153,19 @@ class StepDecoder:
             logits = tf.where(allowed[:, None], logits, tf.constant(-math.inf, logits.dtype))
         return without_ids(logits, (PAD_ID,) if self.without_pad else ()), state
 
+    def _past_of_parents(
+        self, parents: tf.Tensor, position: tf.Tensor, state: DecodingCache
+    ) -> tuple[list[Past | State], tf.Tensor]:
+        """Returns the past of every layer, seen from new hypotheses, and their ancestors."""
+        if self.model.config.is_recurrent:
+            # c [batch, beam, d_model] is a layer's state, as in `SSRU`.
+            return [State(tf.gather(c, parents, batch_dims=1)) for c in state.past], state.ancestors
+        # Keys and values stay where they are: the mask alone follows the parents.
+        ancestors = cache.descend(state.ancestors, parents, position)
+        mask = cache.line_mask(ancestors, position, self.model.neighbourhood)
+        pairs = zip(state.past, self._projections, strict=True)
+        return [Past(kept, projection, position, mask) for kept, projection in pairs], ancestors
+
 
 def new_past(
     model: Transformer, batch: tf.Tensor, beam: int, entries: int | tf.Tensor
@@ -172,10 +174,10 @@ def new_past(
     config = model.config
     if config.is_recurrent:
         return [tf.zeros([batch, beam, config.d_model])] * model.num_decoder_layers
-    depths = config.key_depth, config.value_depth
-    shapes = ([batch, config.num_heads, entries, depth] for depth in depths)
-    of_layer = KeysValues(*(tf.zeros(shape, model.compute_dtype) for shape in shapes))
-    return [of_layer] * model.num_decoder_layers
+    axes = [batch, config.num_heads, entries]
+    keys = tf.zeros([*axes, config.key_depth], model.compute_dtype)
+    values = tf.zeros([*axes, config.value_depth], model.compute_dtype)
+    return [KeysValues(keys, values)] * model.num_decoder_layers
 
 
 class LoopWeights:

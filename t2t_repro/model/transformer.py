@@ -141,8 +141,7 @@ class Transformer(SourceTargetModel):
     @property
     def longest(self) -> int | None:
         """The most positions of a sentence: the number of learned ones, or None for no limit."""
-        encoding = self.positional_encoding
-        return encoding.max_length if encoding.kind == "learned" else None
+        return self.settings.max_length if self.settings.positional_encoding == "learned" else None
 
     def encoded_ids(self, source: tf.Tensor) -> tf.Tensor:
         """Returns the ids that the encoder sees: [batch, source_length] → the same shape.
@@ -295,13 +294,13 @@ class Transformer(SourceTargetModel):
             target_layout = PackedLayout.of(target, capacity[1])
         memory = self.encode(source, training, source_layout)
         output = self.decode(target, memory, source, training, target_layout)
-        if target_layout is not None:
-            output, target = output.vectors, target_layout.pack_ids(target)
-        x = tf.reshape(output, [-1, self.config.d_model])
+        vectors = output if target_layout is None else output.vectors
+        labels = target if target_layout is None else target_layout.pack_ids(target)
+        x = tf.reshape(vectors, [-1, self.config.d_model])
         table = self.softmax.table_tensor()
         if self.logits_bias is not None:
             x, table = _with_bias(x, table, tf.convert_to_tensor(self.logits_bias))
-        return loss(x, table, tf.reshape(target, [-1]))
+        return loss(x, table, tf.reshape(labels, [-1]))
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Computes log P(target[:, t] | source, target[:, :t]), in nats; 0 for PAD.
@@ -356,8 +355,8 @@ def gin_bindings(model: Transformer) -> str:
 
 def _bindings(name: str, settings: type[Any], values: dict[str, Any]) -> str:
     """Returns bindings of the fields of a dataclass whose values differ from their defaults."""
-    return "".join(
-        f"{name}.{field.name} = {values[field.name]!r}\n"
-        for field in dataclasses.fields(settings)
-        if field.name in values and values[field.name] != field.default
-    )
+    lines = []
+    for field in dataclasses.fields(settings):
+        if field.name in values and values[field.name] != field.default:
+            lines.append(f"{name}.{field.name} = {values[field.name]!r}\n")
+    return "".join(lines)

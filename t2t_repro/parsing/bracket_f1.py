@@ -115,8 +115,7 @@ def share_of_trees(translations: Texts, references: References, sources: Texts =
 def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
     """Counts the brackets of each sentence; arguments and errors are those of `bracket_f1`."""
     parses, rows = aligned(translations, references)
-    trees = _reference_trees(rows)
-    return [_compare(parse, reference) for parse, reference in zip(parses, trees, strict=True)]
+    return [_compare(*pair) for pair in zip(parses, _reference_trees(rows), strict=True)]
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
@@ -129,12 +128,10 @@ def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> S
     precision = _percent(counts.matched, counts.found)
     recall = _percent(counts.matched, expected)
     f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0
-    signature = (
-        f"precision:{precision:.2f}|recall:{recall:.2f}"
-        f"|complete match:{_percent(counts.complete, sentences):.2f}|sentences:{sentences}"
-        f"|errors:{counts.errors}|skipped:{counts.skipped}|labels:COLLINS.prm"
-    )
-    return Score(name, f1, signature)
+    complete = _percent(counts.complete, sentences)
+    shares = f"precision:{precision:.2f}|recall:{recall:.2f}|complete match:{complete:.2f}"
+    numbers = f"sentences:{sentences}|errors:{counts.errors}|skipped:{counts.skipped}"
+    return Score(name, f1, f"{shares}|{numbers}|labels:COLLINS.prm")
 
 
 def _percent(part: int, whole: int) -> float:

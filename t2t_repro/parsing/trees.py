@@ -15,7 +15,7 @@ every tag; T2T keeps the tags.) A label differs from a tag only in that it is cl
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,20 +170,21 @@ _Content = tuple[list[str], list[str], list[Constituent]]
 
 def _content(path: Path, bracket: _Bracket, start: int, is_outermost: bool = False) -> _Content:
     """Returns the content of a bracket, whose first word has the number `start` in the tree."""
-    has_label = bracket.parts and isinstance(bracket.parts[0], str)
-    label, *parts = bracket.parts if has_label else ["", *bracket.parts]
+    has_label = bool(bracket.parts) and isinstance(bracket.parts[0], str)
+    label = bracket.parts[0] if has_label else ""
+    # Inner brackets, or one word.
+    parts = bracket.parts[1:] if has_label else bracket.parts
     is_root = label in ("", *_ROOTS)
+    if not is_root and len(parts) == 1 and isinstance(parts[0], str):
+        return ([], [], []) if label == _EMPTY_ELEMENT else (parts, [label], [])
+    has_untagged_word = any(isinstance(part, str) for part in parts)
+    is_empty = not parts and not is_root
     # If a closing bracket is missing, the next tree looks like an inner root. An empty bracket
     # does not: `NO_TREE` has one.
     is_inner_root = is_root and not is_outermost and bracket.parts
-    is_word = [type(part) for part in parts] == [str] and not is_root
-    has_untagged_word = not is_word and str in map(type, parts)
-    is_empty = not parts and not is_root
-    if is_inner_root or has_untagged_word or is_empty:
+    if has_untagged_word or is_empty or is_inner_root:
         problem = f"{bracket} is not a tag and a word, or a label and brackets"
         raise _error(path, bracket.line, problem)
-    if is_word:
-        return ([], [], []) if label == _EMPTY_ELEMENT else (parts, [label], [])
     words, tags, constituents = list[str](), list[str](), list[Constituent]()
     for part in parts:
         inner_words, inner_tags, inner_constituents = _content(path, part, start + len(words))
@@ -248,16 +249,19 @@ def delinearise(line: str) -> Tree:
             names.append(symbol)
             continue
         label = symbol[1:]
-        while open_names and (names[open_names[-1]] != label or open_names[-1] == len(names) - 1):
-            open_names.pop()
-        if not open_names:
+        # Open names behind the label stay tags, and so does the last name: nothing is behind it.
+        while open_names:
+            index = open_names.pop()
+            if names[index] == label and index < len(names) - 1:
+                ends[index] = len(names)
+                break
+        else:
             raise ValueError(f"{symbol} closes nothing; expected {label} before it")
-        ends[open_names.pop()] = len(names)
-    tags = tuple(name for i, name in enumerate(names) if i not in ends)
+    is_tag = [index not in ends for index in range(len(names))]
     # The number of words before each name, and before the end.
-    before = [0, *accumulate(i not in ends for i in range(len(names)))]
+    before = [0, *accumulate(is_tag)]
     spans = (Constituent(names[i], before[i], before[end]) for i, end in sorted(ends.items()))
-    return Tree(tags, tuple(spans))
+    return Tree(tuple(compress(names, is_tag)), tuple(spans))
 
 
 def words_of(line: str) -> tuple[str, ...]:

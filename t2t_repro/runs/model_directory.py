@@ -113,11 +113,10 @@ class ModelDirectory:
         """
         self._check_holds_model()
         opened = open_pair(self.path)
-        checksum = opened.checksum()
         versions = read_json(self.versions_json) if self.versions_json.is_file() else {}
-        if versions.get(_SUBWORDS_HASH, checksum) != checksum:
-            fix = f"put back the run's {' and '.join(opened.files())}, or give another --model_dir"
+        if _SUBWORDS_HASH in versions and versions[_SUBWORDS_HASH] != opened.checksum():
             problem = f"{self.path} has other subwords than the model was trained with"
+            fix = f"put back the run's {' and '.join(opened.files())}, or give another --model_dir"
             raise UserError(f"{problem}: {fix}.")
         return opened
 
@@ -138,16 +137,16 @@ class ModelDirectory:
         self._check_holds_model()
         folders = {"averaged": self.averaged, "best": self.best, "latest": self.checkpoints}
         for kind, folder in folders.items():
-            if name and name != kind:
-                continue
-            checkpoints = CheckpointFolder(folder)
-            checkpoints.check_whole()
-            if newest := checkpoints.newest:
-                return newest
+            if not name or name == kind:
+                checkpoints = CheckpointFolder(folder)
+                checkpoints.check_whole()
+                if newest := checkpoints.newest:
+                    return newest
         if name and (self.path / f"{name}.index").exists():
             return str(self.path / name)
-        problem = f"no checkpoint {name or 'of any kind'} in {self.path}: train first, or give"
-        raise UserError(f"{problem} --checkpoint=averaged, best, latest or checkpoints/step-<n>.")
+        problem = f"no checkpoint {name or 'of any kind'} in {self.path}"
+        expected = "--checkpoint=averaged, best, latest or checkpoints/step-<n>"
+        raise UserError(f"{problem}: train first, or give {expected}.")
 
     def last_checkpoints(self, count: int) -> dict[int, str]:
         """Returns the paths of the run's last checkpoints by step; see `CheckpointFolder.last`.
@@ -220,10 +219,11 @@ class ModelDirectory:
         # A run killed while it started may have written only one of two subword models.
         if not existing.items() <= subwords.contents().items():
             data_dir = subwords.target.model_path.parent
-            problem = f"{self.path} has other subwords than the data, {data_dir}"
-            fix = "give the data that it was trained on, or another --model_dir"
-            other = f"to train this model on these data, give another --model_dir with {binding}"
-            raise UserError(f"{problem}: {fix}; {other}.")
+            raise UserError(
+                f"{self.path} has other subwords than the data, {data_dir}: give the data that it "
+                "was trained on, or another --model_dir; to train this model on these data, give "
+                f"another --model_dir with {binding}."
+            )
 
     def init_from_binding(self) -> str:
         """Returns the binding by which another run starts from these weights."""

@@ -90,8 +90,9 @@ class Direction(NamedTuple):
         n_best_lists = self.engine.translate(lines, n_best, first=None)
         translated.update(zip(new, n_best_lists, strict=True))
         for text in sentences:
+            n_best_list = translated[text]
             # That of the rank, or the last one if there are fewer.
-            translation = translated[text][: rank + 1][-1]
+            translation = n_best_list[min(rank, len(n_best_list) - 1)]
             yield translation._replace(text=text) if translation.truncated else translation
 
 
@@ -138,8 +139,9 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
         others = [code for code in usual if code != standard_code(source)]
         targets = others if target == "*" else [target]
+        # A model without tags has one target language.
         target_tags = {code: tags.get(find_code(code, tags)) if tags else "" for code in targets}
-        if not targets or None in (source_tag, *target_tags.values()):
+        if not targets or source_tag is None or None in target_tags.values():
             known = ", ".join(full.values()) or "it has none"
             raise UserError(f"--direction={text}: expected the model's languages ({known}).")
         for code, tag in target_tags.items():
@@ -154,11 +156,10 @@ def fixed_answers(directions: Sequence[Direction], limit: int, needs_key: bool) 
         limit: the most characters of a request.
         needs_key: whether requests for translations need a key.
     """
-    names = Locale("en").languages
     languages = []
     # Each code once, those of the first direction first.
     for code in dict.fromkeys(code for d in directions for code in (d.source, d.target)):
-        name = names.get(standard_code(code).replace("-", "_"), code)
+        name = Locale("en").languages.get(standard_code(code).replace("-", "_"), code)
         targets = [direction.target for direction in directions if direction.source == code]
         languages.append({"code": code, "name": name, "targets": targets})
     settings: dict[str, Any] = {"apiKeys": needs_key, "keyRequired": needs_key}
@@ -255,6 +256,7 @@ class Query:
 
         self._is_auto = str(document["source"]).lower() == "auto"
         self.direction = _find_direction(document, directions)
+        # As `Server` names the functions.
         self.signature = self.direction.name + (" nbest" if self._alternatives else "")
 
     def sources(self) -> list[str]:
@@ -269,25 +271,29 @@ class Query:
         """
         # All lists are equally long. If nothing is to be translated, the text itself is one answer.
         count = max(map(len, translations.values()), default=1)
-        write = html_of if self._is_html else lambda text, piece: text
         # For each rank, the translation of every source.
         by_rank = [{text: nbest[n] for text, nbest in translations.items()} for n in range(count)]
         n_best_lists = []
         for pieces in self._pieces:
-            n_best = []
-            for of_rank in by_rank:
-                parts = [write(of_rank[text], piece) if text else piece for piece, text in pieces]
-                n_best.append("".join(parts))
+            n_best = [self._join(pieces, translation_of) for translation_of in by_rank]
             # Equal ones are left out.
             n_best_lists.append([*dict.fromkeys(n_best)])
-        answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in n_best_lists]}
+        answer: dict[str, list[Any]] = {"translatedText": [n_best[0] for n_best in n_best_lists]}
         if self._alternatives:
-            answer["alternatives"] = [others[: self._alternatives] for _, *others in n_best_lists]
+            answer["alternatives"] = [n_best[1 : 1 + self._alternatives] for n_best in n_best_lists]
         if self._is_auto:
             # Nothing was detected: there is one source language.
             detected = {"confidence": 0, "language": self.direction.source}
             answer["detectedLanguage"] = [detected] * len(n_best_lists)
         return {name: values if self._is_list else values[0] for name, values in answer.items()}
+
+    def _join(self, pieces: Sequence[Piece], translation_of: Mapping[str, str]) -> str:
+        """Joins the pieces of a text, translated where they have a text to translate."""
+        parts = []
+        for piece, text in pieces:
+            new = translation_of[text] if text else piece
+            parts.append(html_of(new, piece) if text and self._is_html else new)
+        return "".join(parts)
 
 
 def _find_direction(document: Fields, directions: Sequence[Direction]) -> Direction:

@@ -77,12 +77,11 @@ def read_request(
     if not is_whole or len({*counts}) > 1 or (in_rows and "inputs" in document):
         problem = f"received {short(document)}, expected 'instances' or 'inputs'"
         raise UserError(f"{problem}, equally many texts for {' and '.join(names)}")
-    for name, column in columns.items():
-        # Only a check: the columns are lists already.
-        texts(f"input {name}", column)
-    if (rows := counts[0]) > max_rows:
+    checked = {name: texts(f"input {name}", column) for name, column in columns.items()}
+    rows = counts[0]
+    if rows > max_rows:
         raise UserError(f"received {rows} rows, expected at most {max_rows}: send several requests")
-    return signature, columns, in_rows
+    return signature, checked, in_rows
 
 
 def _read_columns(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -161,11 +160,14 @@ class Answers:
         """
         n_best = self._engine.beam_size
         lists = self._translations(source, n_best)
-        no_translation = Translation("", UNFILLED_SCORE)
-        rows = [_columns([*real, *[no_translation] * (n_best - len(real))]) for real in lists]
-        outputs = {name: [row[name] for row in rows] for name in OUTPUTS}
-        truncated = [best.truncated for best, *_ in lists]
-        return outputs | {"count": list(map(len, lists)), "truncated": truncated}
+        filler = Translation("", UNFILLED_SCORE)
+        filled = [[*real, *[filler] * (n_best - len(real))] for real in lists]
+        # For each text, its outputs by name, each a list with a value for each translation.
+        rows = [_columns(translations) for translations in filled]
+        outputs: Columns = {name: [row[name] for row in rows] for name in OUTPUTS}
+        # A single value replaces the list of each text.
+        outputs["truncated"] = [best.truncated for best, *_ in lists]
+        return outputs | {"count": [len(real) for real in lists]}
 
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
@@ -276,6 +278,7 @@ class RequestQueue:
         # Every idle worker gets a share.
         share = math.ceil(sum(waiting.rows for waiting in self._waiting) / self._idle)
         rows_left = min(share, self._max_rows) - first.rows
+        # Requests that are not taken are put back, in their order.
         together, self._waiting = [first], []
         for waiting in others:
             shorter, longer = sorted((first.length, waiting.length))
@@ -289,12 +292,10 @@ class RequestQueue:
 
     def _compute(self, requests: Sequence[_Waiting]) -> list[Columns]:
         """Computes the outputs of requests of one signature, in one call."""
-        function = self.functions[requests[0].signature]
-        joined = {
-            name: [text for request in requests for text in request.columns[name]]
-            for name in requests[0].columns
-        }
-        outputs = function(**joined)
+        joined: Columns = {}
+        for name in requests[0].columns:
+            joined[name] = [text for request in requests for text in request.columns[name]]
+        outputs = self.functions[requests[0].signature](**joined)
         answers, first = [], 0
         # The outputs have the rows of each request, one request after the other.
         for request in requests:

@@ -55,7 +55,8 @@ class SentencePieceTextOps(tf.Module):
         # A tf.Module would track a list and all its elements.
         self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
         self._size = len(pieces)
-        self._marked, self._marks_end = np.array(marks.marked), marks.at_end
+        self._marked = np.array(marks.marked)
+        self._marks_end = marks.at_end
         # Python's loader of a SavedModel confuses two models without names.
         name = f"subwords_{hashlib.sha256(model).hexdigest()}"
         sentencepiece = tensorflow_text.SentencepieceTokenizer
@@ -164,9 +165,12 @@ class MarianTextOps(SentencePieceTextOps):
     def __init__(self, subwords: "MarianSubwords") -> None:
         file = subwords.content
         super().__init__(file.pieces, subwords.word_marks, file.model, tf.string)
-        self._languages, self._kind = tuple(file.languages), file.kind
-        self._code_pattern, self._first_id = subwords.code_pattern, subwords.first_id
+        self._languages = tuple(file.languages)
+        self._kind = file.kind
+        self._code_pattern = subwords.code_pattern
+        self._first_id = subwords.first_id
         self._spaced = subwords.spaced
+        # As in `MarianSubwords.ids`: in a text, the names of PAD, EOS and UNK are plain text.
         ids = range(UNK_ID + 1, self._size)
         self._vocab_lookup_table = _id_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
 
@@ -249,20 +253,18 @@ class T2TTextOps(tf.Module):
         table = _id_table([piece.encode() for piece in ids], ids.values(), _UNKNOWN)
         # WordPiece takes the longest match from left to right, as T2T does.
         options = {"suffix_indicator": "", "max_bytes_per_word": 2**31 - 1, "unknown_token": None}
-        self._tokenizer = tensorflow_text.WordpieceTokenizer(
-            table, max_chars_per_token=subwords.longest, **options
-        )
+        wordpiece = tensorflow_text.WordpieceTokenizer
+        self._tokenizer = wordpiece(table, max_chars_per_token=subwords.longest, **options)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch]."""
         texts = visible(texts)
         codes = tf.strings.unicode_decode(texts, "UTF-8")
-        words, rows = self._escaped_tokens(codes)
-        ids = self._tokenizer.tokenize(words)
-        rows = tf.gather(rows, _row_ids(ids))
-        flat = tf.cast(ids.flat_values, tf.int32)
-        ids = tf.RaggedTensor.from_value_rowids(flat, rows, codes.nrows())
-        return ids, texts == ""
+        words, word_rows = self._escaped_tokens(codes)
+        subwords = self._tokenizer.tokenize(words)  # [words, (length)]
+        rows = tf.gather(word_rows, _row_ids(subwords))
+        ids = tf.cast(subwords.flat_values, tf.int32)
+        return tf.RaggedTensor.from_value_rowids(ids, rows, codes.nrows()), texts == ""
 
     def _escaped_tokens(self, codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Splits texts into escaped tokens (steps 1 and 2 of `text.t2t`).
@@ -285,7 +287,8 @@ class T2TTextOps(tf.Module):
         before_word = tf.pad(same_text & in_word[1:], [[0, 1]])[:count]
         is_implied_space = (characters == _SPACE) & after_word & before_word
 
-        first = tf.where(begins)[:, 0]
+        # Of each token, the index of its first character; of each character, its token's number.
+        starts = tf.where(begins)[:, 0]
         token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         all_characters, single_subwords = self._alphabets
         words = self._escaped(characters, ends, token, all_characters)
@@ -293,8 +296,9 @@ class T2TTextOps(tf.Module):
         if len(all_characters) > len(single_subwords):
             safe = self._escaped(characters, ends, token, single_subwords)
             words = tf.where(self._lacks_subwords(words), safe, words)
-        is_kept = ~tf.gather(is_implied_space, first)
-        return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, first), is_kept)
+        # An implied space is a token of one character.
+        is_kept = ~tf.gather(is_implied_space, starts)
+        return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, starts), is_kept)
 
     def _lacks_subwords(self, words: tf.Tensor) -> tf.Tensor:
         """Returns for escaped tokens [tokens] whether any subword of each is unknown: [tokens]."""

@@ -167,10 +167,8 @@ class MarianSubwords(MarkedSubwords):
         texts = [visible(line).encode("utf-8", errors="replace").decode() for line in lines]
         parts = [self._split_codes(text) for text in texts]
         split = self._model.encode([rest for _, rest in parts], out_type=str, num_threads=1)
-        return [
-            [*(self.ids.get(piece, UNK_ID) for piece in codes + pieces), EOS_ID]
-            for (codes, _), pieces in zip(parts, split, strict=True)
-        ]
+        rows = [codes + pieces for (codes, _), pieces in zip(parts, split, strict=True)]
+        return [[self.ids.get(piece, UNK_ID) for piece in row] + [EOS_ID] for row in rows]
 
     def _split_codes(self, text: str) -> tuple[list[str], str]:
         """Returns the language codes of a text, in the order of its ids, and the rest."""

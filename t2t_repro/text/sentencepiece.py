@@ -61,7 +61,7 @@ class WordMarks(NamedTuple):
         """Returns for every id of a sentence whether a word begins there."""
         marked = [self.marked[token] for token in tokens]
         # With marks at the end, a word begins at the first id and after each mark.
-        return [True, *marked][: len(marked)] if self.at_end else marked
+        return [True, *marked[:-1]] if marked and self.at_end else marked
 
     def numbers(self, ids: Sequence[int]) -> list[int]:
         """Numbers the words of a sentence as the model splits them.

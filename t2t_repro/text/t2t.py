@@ -105,12 +105,11 @@ class T2TSubwords(NamedIds):
         """
         ids, start = [], 0
         while start < len(escaped):
-            for end in range(min(start + self.longest, len(escaped)), start, -1):
-                if (subword_id := self.ids.get(escaped[start:end])) is not None:
-                    break
-            else:
+            ends = range(min(start + self.longest, len(escaped)), start, -1)
+            end = next((end for end in ends if escaped[start:end] in self.ids), None)
+            if end is None:
                 raise LookupError(escaped[start:])
-            ids.append(subword_id)
+            ids.append(self.ids[escaped[start:end]])
             start = end
         return ids
 
@@ -140,12 +139,11 @@ class T2TSubwords(NamedIds):
             subwords. A subword that only ends a token is shown as an underscore.
         """
         subwords = [self._pieces[token] for token in ids]
+        names = [_unescape(subword.removesuffix("_")) or "_" for subword in subwords]
         # A token begins after each end of another one; the last entry is for no subword.
         begins = [True, *(subword.endswith("_") for subword in subwords)]
-        return [
-            ("" if begin else CONTINUES) + (_unescape(subword.removesuffix("_")) or "_")
-            for begin, subword in zip(begins, subwords, strict=False)
-        ]
+        pairs = zip(names, begins, strict=False)
+        return [name if begins_token else CONTINUES + name for name, begins_token in pairs]
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one line, as white space splits them.

@@ -61,14 +61,14 @@ class Tags:
 
         An unknown tag counts as text, unless it is a language's or similar to a known tag.
         """
-        front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line)) if self._known else None
-        if not front or not line.strip():
+        if not self._known or not line.strip():
             return ""
-        tags = _TAG.findall(front[0])
+        # This matches any line; without tags, the match is "" or blanks.
+        front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line))
+        tags = _TAG.findall(front[0]) if front else []
         languages = list(self.languages.values())
-        unknown = [tag for tag in tags if tag not in self._known]
-        for tag in unknown:
-            # Only for unknown tags: this takes longer than the encoding of a line.
+        # Known tags are skipped: the search takes longer than the encoding of a line.
+        for tag in (tag for tag in tags if tag not in self._known):
             similar = get_close_matches(tag, self._known, cutoff=0.7)
             others = languages if _LANGUAGE.fullmatch(tag) else []
             suggestions = list(dict.fromkeys(similar + others))

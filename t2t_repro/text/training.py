@@ -34,9 +34,11 @@ CONTENT = "sha256"
 """The key that describes a vocabulary by its file's content."""
 
 # Options of SentencePiece's trainer that never change.
-_SPECIAL_IDS: dict[str, Any] = {"pad_id": PAD_ID, "eos_id": EOS_ID, "unk_id": UNK_ID, "bos_id": -1}
-_FIXED: dict[str, Any] = {"model_type": "bpe", "byte_fallback": True}
-_FIXED |= {"input_format": "tsv", "minloglevel": 2}
+_FIXED: dict[str, Any] = {"pad_id": PAD_ID, "eos_id": EOS_ID, "unk_id": UNK_ID, "bos_id": -1}
+_FIXED |= {"model_type": "bpe", "byte_fallback": True, "input_format": "tsv", "minloglevel": 2}
+# SentencePiece silently skips sentences above a length. The model file contains the number of
+# threads, so it must not depend on the machine.
+_FIXED |= {"max_sentence_length": 2**30, "num_threads": 4}
 
 _RESERVED = ("<unk>", "<s>", "</s>", "<pad>")
 
@@ -112,16 +114,25 @@ class SubwordTraining:
         logging.info("data: learning %d subwords: %s", self.vocab_size, path.name)
         if count > self.sample_size:
             sentences = compress(sentences, _sample(count, self.sample_size, self.seed))
-        counts = _count_words(sentences)
+        proto = self._learn(_count_words(sentences), path.with_suffix(".rules"))
+        # Cleared, so that the file is the same as one learned from sentences.
+        proto.trainer_spec.ClearField("input_format")
+        # Rules from a file have no name, and the path of that file is temporary.
+        proto.normalizer_spec.name = self.normalization
+        proto.normalizer_spec.ClearField("normalization_rule_tsv")
+        write_whole(path, proto.SerializeToString())
+        return SentencePieceModel(path)
+
+    def _learn(self, counts: Counter[str], rules: Path) -> ModelProto:
+        """Learns a model from counts of words; `rules` is a file that is written and removed."""
         words = (as_utf8(word) + b"\t%d" % times for word, times in counts.items() if word)
         model = io.BytesIO()
         # The model file contains all options that are passed, so the default is not passed.
-        at_end = self.word_mark == "end"
-        options: dict[str, Any] = {"treat_whitespace_as_suffix": True} if at_end else {}
+        options = _FIXED | ({"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {})
         if self.normalization == "nmt_nfc":
-            path.parent.mkdir(parents=True, exist_ok=True)
-            options["normalization_rule_tsv"] = str(path.with_suffix(".rules"))
-            path.with_suffix(".rules").write_text(_nfc_rules(), encoding="ascii")
+            rules.parent.mkdir(parents=True, exist_ok=True)
+            rules.write_text(_nfc_rules(), encoding="ascii")
+            options["normalization_rule_tsv"] = str(rules)
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=words,
@@ -132,12 +143,6 @@ class SubwordTraining:
                 split_by_unicode_script=self.split_scripts,
                 normalization_rule_name=self.normalization,
                 user_defined_symbols=list(self.symbols),
-                # SentencePiece silently skips longer sentences.
-                max_sentence_length=2**30,
-                # The model file contains it, so it must not depend on the machine.
-                num_threads=4,
-                **_SPECIAL_IDS,
-                **_FIXED,
                 **options,
             )
         except RuntimeError as error:
@@ -146,15 +151,8 @@ class SubwordTraining:
             problem = f"SubwordTraining.vocab_size is {self.vocab_size}"
             raise UserError(f"{problem}; SentencePiece says: {reason}") from error
         finally:
-            path.with_suffix(".rules").unlink(missing_ok=True)
-        proto = ModelProto.FromString(model.getvalue())
-        # Cleared, so that the file is the same as one learned from sentences.
-        proto.trainer_spec.ClearField("input_format")
-        # Rules from a file have no name, and the path of that file is temporary.
-        proto.normalizer_spec.name = self.normalization
-        proto.normalizer_spec.ClearField("normalization_rule_tsv")
-        write_whole(path, proto.SerializeToString())
-        return SentencePieceModel(path)
+            rules.unlink(missing_ok=True)
+        return ModelProto.FromString(model.getvalue())
 
 
 @configurable()

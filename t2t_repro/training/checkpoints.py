@@ -41,12 +41,11 @@ class Checkpoints:
     def __post_init__(self) -> None:
         # TensorFlow cannot send text to other workers: only the writer's state is ever read.
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
-        step = self.step
-        parts = {"model": step.model, "optimizer": step.optimizer, "state": self._state}
-        if step.average.values:
-            parts["average"] = step.average
+        parts = {"model": self.step.model, "optimizer": self.step.optimizer, "state": self._state}
+        if self.step.average.values:
+            parts["average"] = self.step.average
         self._checkpoint = tf.train.Checkpoint(**parts)
-        self._frozen = sorted(step.settings.frozen)
+        self._frozen = sorted(self.step.settings.frozen)
         self._last = CheckpointFolder(self.directory.checkpoints, self.settings.keep)
         self._best = CheckpointFolder(self.directory.best)
         self._saved_state: RunState | None = None
@@ -75,12 +74,7 @@ class Checkpoints:
         rate = getattr(self.step.optimizer, "_learning_rate", None)
         configured_rate = float(rate.numpy()) if isinstance(rate, keras.Variable) else None
         try:
-            fields = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
-            frozen = sorted(fields.pop(_FROZEN, []))
-            if frozen != self._frozen:
-                # The optimizer's moments are those of the weights that were not frozen.
-                raise ValueError(f"TrainStep.frozen = {frozen} there, {self._frozen} now")
-            self._saved_state = state = RunState(**fields)
+            state = self._read_state(path)
             check_same_weights(self.step.model, path)
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
@@ -91,7 +85,17 @@ class Checkpoints:
             ) from error
         if configured_rate is not None:
             self.step.optimizer.learning_rate = configured_rate
+        self._saved_state = state
         return state
+
+    def _read_state(self, path: str) -> RunState:
+        """Reads a checkpoint's state; raises a ValueError if it has other frozen parts."""
+        fields = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
+        frozen = sorted(fields.pop(_FROZEN, []))
+        if frozen != self._frozen:
+            # The optimizer's moments are those of the weights that were not frozen.
+            raise ValueError(f"TrainStep.frozen = {frozen} there, {self._frozen} now")
+        return RunState(**fields)
 
     def tidy(self) -> None:
         """Removes leftovers of an interrupted write, and checkpoints that are not to be kept.

@@ -20,8 +20,13 @@ _SAMPLES = 5
 # Sentences that a preview translates.
 _PREVIEWED = 3
 
-# Translations; of each `_Part`, the nll in nats and the number of target tokens of its batches.
-Share = tuple[list[str], Sequence[float], Sequence[float]]
+
+class Share(NamedTuple):
+    """A worker's translations; and for each `_Part`, the nll and target tokens of its batches."""
+
+    translations: list[str]
+    nll: Sequence[float]
+    tokens: Sequence[float]
 
 
 class _Part(NamedTuple):
@@ -60,19 +65,20 @@ class DevEvaluation:
     settings: DevEvaluationSettings
 
     def __post_init__(self) -> None:
-        model, data, settings = self.model, self.data, self.settings
-        self._draw_images = settings.images(model, data) if settings.images else list  # list(): []
+        data, images = self.data, self.settings.images
+        self._draw_images = images(self.model, data) if images else None
         self._source: list[str] = []
         self._target: list[str] = []
         self._parts: list[_Part] = []
         corpora: Mapping[str, range | None] = data.corpora("dev") or {"": None}
+        # The sentences to translate, of all parts one after the other.
         for name, in_store in corpora.items():
             source, target = data.text(f"dev.{name}" if name else "dev")
             start = len(self._source)
-            self._source += source[: settings.sentences]
-            self._target += target[: settings.sentences]
+            self._source += source[: self.settings.sentences]
+            self._target += target[: self.settings.sentences]
             self._parts.append(_Part(name, slice(start, len(self._source)), in_store))
-        self._loss = HeldOutLoss(model, data.store("dev"))
+        self._loss = HeldOutLoss(self.model, data.store("dev"))
 
     def compute_share(self, preview: bool = False) -> Share:
         """Computes this worker's share of the evaluation.
@@ -89,23 +95,24 @@ class DevEvaluation:
         n_best_lists = self.translator.translate(source[index::count], first=None)
         translations = [n_best[0].text for n_best in n_best_lists]
         sums = [self._loss.sums(index, count, part.in_store) for part in self._parts]
-        return translations, [nll for nll, _ in sums], [tokens for _, tokens in sums]
+        return Share(translations, [nll for nll, _ in sums], [tokens for _, tokens in sums])
 
     def scores(self, shares: list[Any]) -> DevScores:
         """Returns the scores from each worker's `Share`, in their order; JSON makes them lists."""
-        texts = [""] * sum(len(translations) for translations, _, _ in shares)
-        for worker, (translations, _, _) in enumerate(shares):
+        of_workers = [Share(*share) for share in shares]
+        texts = [""] * sum(len(share.translations) for share in of_workers)
+        for worker, share in enumerate(of_workers):
             # A worker has translated every n-th sentence, from its own number on.
-            texts[worker :: len(shares)] = translations
+            texts[worker :: len(of_workers)] = share.translations
         # Of each part, the sums over all workers.
-        parts = range(len(self._parts))
-        nll = [sum(worker_nll[part] for _, worker_nll, _ in shares) for part in parts]
-        tokens = [sum(worker_tokens[part] for _, _, worker_tokens in shares) for part in parts]
+        nll = [sum(share.nll[i] for share in of_workers) for i in range(len(self._parts))]
+        tokens = [sum(share.tokens[i] for share in of_workers) for i in range(len(self._parts))]
         score = self._score(texts, slice(len(texts)))
         is_preview = len(texts) < len(self._source)
+        # A preview lacks most corpora's translations; without a mixture the part has no name.
         corpora = [
-            CorpusScores(part.name, nll[i] / tokens[i], self._score(texts, part.lines).value)
-            for i, part in enumerate(self._parts)
+            CorpusScores(part.name, part_nll / part_tokens, self._score(texts, part.lines).value)
+            for part, part_nll, part_tokens in zip(self._parts, nll, tokens, strict=True)
             if part.name and not is_preview
         ]
         return DevScores(
@@ -113,7 +120,7 @@ class DevEvaluation:
             score=score.value,
             samples=self._samples(texts),
             metric=f"{score.name} of {len(texts)} sentences" if is_preview else score.name,
-            images=self._draw_images() if self.workers.is_chief else [],
+            images=self._draw_images() if self._draw_images and self.workers.is_chief else [],
             higher_is_better=score.higher_is_better,
             corpora=corpora,
         )

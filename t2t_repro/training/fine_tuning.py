@@ -94,7 +94,8 @@ class InitialModel:
         Raises:
             UserError: the model has other sizes, or ties tables that are not tied in these weights.
         """
-        if differing := differing_sizes(self._sizes, model, ignored=_MAY_DIFFER):
+        differing = differing_sizes(self._sizes, model, ignored=_MAY_DIFFER)
+        if differing:
             problem = f"train.init_from is a model of other sizes ({'; '.join(differing)})"
             raise UserError(f"{problem}: bind its sizes, see {self.directory.config_gin}.")
         tied, initial_tied = model.tied_embeddings, self._sizes["tied_embeddings"]
@@ -102,9 +103,9 @@ class InitialModel:
         for roles in _roles_of_table(tied).values():
             # One table cannot be copied from two.
             if len({initial_tables[role] for role in roles}) > 1:
-                tables = f"{' and '.join(roles)}, which were trained apart in {self.directory.path}"
-                problem = f"Transformer.tied_embeddings = {tied!r} ties {tables}"
-                raise UserError(f"{problem}: bind {initial_tied!r} here, too.")
+                problem = f"Transformer.tied_embeddings = {tied!r} ties {' and '.join(roles)}"
+                reason = f"which were trained apart in {self.directory.path}"
+                raise UserError(f"{problem}, {reason}: bind {initial_tied!r} here, too.")
 
     def copy_weights_to(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
         """Copies the weights into a built model: of tables, the rows of subwords that both have.
@@ -145,26 +146,29 @@ class InitialModel:
         """
         copied: dict[str, int] = {}
         new: dict[str, int] = {}
+        initial_tables = _table_of_role(initial.tied_embeddings)
         for name, roles in _roles_of_table(model.tied_embeddings).items():
             # Any of the roles will do: those that share a table share ids, and `check_fits` makes
             # sure that the initial model has one table for them, too.
             role = roles[0]
             table = getattr(model, name).table
-            initial_table = getattr(initial, _table_of_role(initial.tied_embeddings)[role]).table
+            initial_table = getattr(initial, initial_tables[role]).table
             wanted, existing = subwords[_SIDES[role]], self.subwords[_SIDES[role]]
+            # For each id of this model the initial model's id of the same subword, or -1.
             matching = matching_ids(wanted, existing)
-            counts = int((matching >= 0).sum()), int((matching < 0).sum())
             are_same = wanted.model_path.read_bytes() == existing.model_path.read_bytes()
             # Of the same vocabulary, rows without a subword are copied too, uncounted: the softmax
             # scores them as well.
             rows = np.arange(min(table.shape[0], initial_table.shape[0])) if are_same else matching
             pairs = [(table, initial_table)]
+            # The bias of the logits has an entry per subword, as the softmax's table has a row.
             bias, initial_bias = model.logits_bias, initial.logits_bias
             if "softmax" in roles and bias is not None and initial_bias is not None:
                 pairs.append((bias, initial_bias))
             for variable, initial_variable in pairs:
                 _set_rows(variable, initial_variable, rows)
-                copied[name_of(variable)], new[name_of(variable)] = counts
+                copied[name_of(variable)] = int((matching >= 0).sum())
+                new[name_of(variable)] = int((matching < 0).sum())
         return copied, new
 
 

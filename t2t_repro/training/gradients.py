@@ -40,15 +40,14 @@ class MicroBatchGradients:
     updated: Sequence[keras.Variable]
 
     def __post_init__(self) -> None:
-        model = self.model
         updated_ids = {id(weight) for weight in self.updated}
-        self._is_updated = [id(weight) in updated_ids for weight in model.trainable_variables]
+        self._is_updated = [id(weight) in updated_ids for weight in self.model.trainable_variables]
         ids = tf.TensorSpec([None, None], tf.int32)
         self.function = tf.function(
             self._compute_micro_batch,
             input_signature=[
-                [tf.TensorSpec(v.shape, v.dtype) for v in model.trainable_variables],
-                tf.TensorSpec([len(model.non_trainable_variables), 2], tf.int64),
+                [tf.TensorSpec(v.shape, v.dtype) for v in self.model.trainable_variables],
+                tf.TensorSpec([len(self.model.non_trainable_variables), 2], tf.int64),
                 Batch(ids, ids, tf.TensorSpec([2], tf.int32)),
                 tf.TensorSpec([], tf.float32),
             ],

@@ -154,7 +154,8 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         These are the last `log_every`, ten at least, or all since the start if they are fewer.
         """
         # At least two marks: one is there from the start, and each update adds one.
-        (first_seconds, first_tokens), (last_seconds, last_tokens) = self._marks[0], self._marks[-1]
+        first_seconds, first_tokens = self._marks[0]
+        last_seconds, last_tokens = self._marks[-1]
         seconds = last_seconds - first_seconds
         return (last_tokens - first_tokens) / seconds, seconds / (len(self._marks) - 1)
 

@@ -56,12 +56,13 @@ class SummedUpdate:
             gradients: one per variable, the same on every replica.
             is_usable: whether the loss and the norm of the gradients are finite.
         """
+        # A tensor, read before the assignment changes the variable.
         all_usable = tf.identity(self._all_usable) & is_usable
         self._all_usable.assign(all_usable)
 
         def update() -> tf.Tensor:
             self._strategy.run(self._optimizer.apply, args=(gradients, self._variables))
             self._average.update(self._optimizer.iterations)
-            return tf.constant(True)  # Both branches of `cond` have a result.
+            return tf.constant(True)  # Both branches of `cond` need a result; nobody reads it.
 
         tf.cond(all_usable, update, lambda: False)

@@ -95,17 +95,17 @@ class RunState:
     def after_evaluation(self, scores: DevScores, criterion: Criterion) -> "RunState":
         """Returns the state after a dev evaluation: best scores, and evaluations since the best."""
         # Scores of different metrics are not compared; the nll is the same whatever the metric.
-        best = self.best_score if self.metric in ("", scores.metric) else None
-        sign = 1 if scores.higher_is_better else -1
-        rank = (sign * scores.score, -scores.nll)  # Higher is better; nll decides ties.
-        best_rank = (-math.inf if best is None else sign * best, -self.nll_of_best_score)
-        is_best_score = rank > best_rank
+        best_score = self.best_score if self.metric in ("", scores.metric) else None
+        sign = 1 if scores.higher_is_better else -1  # A score times its sign: higher is better.
+        highest = -math.inf if best_score is None else sign * best_score
+        # Between equal scores the nll decides.
+        is_best_score = (sign * scores.score, -scores.nll) > (highest, -self.nll_of_best_score)
         is_best = is_best_score if criterion == "score" else scores.nll < self.best_nll
         # Evaluations that were judged by another criterion do not count.
         stale = self.stale if criterion == self.criterion else 0
         return replace(
             self,
-            best_score=scores.score if is_best_score else best,
+            best_score=scores.score if is_best_score else best_score,
             best_nll=min(self.best_nll, scores.nll),
             nll_of_best_score=scores.nll if is_best_score else self.nll_of_best_score,
             stale=0 if is_best else stale + 1,

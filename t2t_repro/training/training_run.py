@@ -66,12 +66,11 @@ def train(
         SystemExit: a signal ended the run, with 143 for SIGTERM, 130 for SIGINT; there is a
             checkpoint. Or another worker was lost: 143.
     """
-    settings = experiment.train
     directory = ModelDirectory(model_dir)
-    initial = initial_model(directory, settings)
+    initial = initial_model(directory, experiment.train)
     # A resumed run has the subwords itself: it does not need its initial model any more.
     subwords_from = initial.directory if initial else directory
-    experiment = fit_to_data(experiment, subwords_from if settings.init_from else None)
+    experiment = fit_to_data(experiment, subwords_from if experiment.train.init_from else None)
     workers = find_workers()
     with workers.connected(), ExitStack() as lock:
         workers.check_same_run(directory, configuration().config)
@@ -211,11 +210,8 @@ class TrainingRun:
             the state, and the differences of bindings and epoch from an earlier start.
         """
         directory, workers, schedule = self.directory, self.workers, self.settings.schedule
-        epoch = dataclasses.asdict(report)
-        differences = differing_epoch(directory.epoch_json, epoch)
-        if directory.config_gin.is_file():
-            earlier, now = map(bindings_in, (read_gin(directory.config_gin), configuration.config))
-            differences = differing_values(earlier, now) + differences
+        # Before the files of the earlier start are overwritten.
+        differences = self._differences(report, configuration.config)
         with workers.chief_first():
             if workers.is_chief:
                 directory.check_same_model(self.step.model, data.subwords)
@@ -226,7 +222,7 @@ class TrainingRun:
                 directory.write_metadata(
                     self.step.model, data.subwords, configuration.config, configuration.operative
                 )
-                write_json(directory.epoch_json, epoch)
+                write_json(directory.epoch_json, dataclasses.asdict(report))
         if self.initial:
             state = self._start_from(self.initial, data)
         elif workers.is_chief and not self._checkpoints.newest:
@@ -235,6 +231,14 @@ class TrainingRun:
         workers.check_same("a --model_dir at step", state.step)
         self._log_start(state, differences)
         return state, differences
+
+    def _differences(self, report: EpochReport, config: str) -> list[str]:
+        """Returns the differences of bindings, then of the epoch, from an earlier start if any."""
+        of_epoch = differing_epoch(self.directory.epoch_json, dataclasses.asdict(report))
+        if not self.directory.config_gin.is_file():
+            return of_epoch
+        earlier = bindings_in(read_gin(self.directory.config_gin))
+        return differing_values(earlier, bindings_in(config)) + of_epoch
 
     def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
         """Copies the initial weights, writes ancestry.json; returns a state with scores due."""

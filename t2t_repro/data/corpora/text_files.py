@@ -26,6 +26,9 @@ _FORMATS = {
     r".*\.csv(\.\w+)?\n[^\t]*$": "CSV",
 }
 
+# What files of these formats are to be converted to.
+_PLAIN_TEXT = "a sentence a line, in a file for each side, or to lines of source, tab and target"
+
 
 @configurable()
 class TextFilesCorpus:
@@ -144,11 +147,9 @@ def _count_lines(path: Path, columns: int) -> int:
         UserError: the file is not plain text, or too many lines have another number of columns.
     """
     start = f"{path.name}\n{next(read_lines(path), '')}"
-    formats = (name for pattern, name in _FORMATS.items() if re.match(pattern, start, re.I))
-    if other_format := next(formats, None):
-        problem = f"{path} is {other_format}, expected text"
-        form = "a sentence a line, in a file for each side, or to lines of source, tab and target"
-        raise UserError(f"{problem}: convert it to {form}.")
+    for pattern, kind in _FORMATS.items():
+        if re.match(pattern, start, re.I):
+            raise UserError(f"{path} is {kind}, expected text: convert it to {_PLAIN_TEXT}.")
     # One byte a line, so at most 255.
     counts = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
     unfit = [number for number, count in enumerate(counts, start=1) if count != columns]

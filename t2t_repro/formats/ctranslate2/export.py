@@ -162,6 +162,7 @@ def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
     flat = value.T if is_output else value
     heads = flat.reshape(*flat.shape[:-1], layer.num_heads, -1)
     missing = max(layer.key_depth, layer.value_depth) - heads.shape[-1]
+    # Zeros are added at the end of the last axis alone.
     padded = np.pad(heads, [*[(0, 0)] * (heads.ndim - 1), (0, missing)])
     joined = padded.reshape(*flat.shape[:-1], -1)
     return joined if is_output else joined.T

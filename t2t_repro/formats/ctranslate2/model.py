@@ -140,18 +140,22 @@ def _read_side(side: str, config: SettingsFile, table: Array, splitter: bytes) -
     eos, unk = ids.get(eos_token, _NO_EOS), ids.get(unk_token, _NO_UNK)
     needs_eos = side == "target" or config.value("add_source_eos", False)
     if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
-        problem = f"{path} has {len(tokens)} tokens, expected {len(table)}"
-        raise UserError(f"{problem} with {eos_token} and {unk_token}: copy the model's vocabulary.")
-    # PAD is the first of these tokens that the vocabulary has, with a row of zeros.
-    pad_tokens = "<pad>", "<blank>", config.value("decoder_start_token", "")
-    candidates = [ids[token] for token in pad_tokens if token in ids]
-    pads = [pad for pad in candidates if pad not in (eos, unk) and not table[pad].any()]
-    special = [pads[0] if pads else _NO_PAD, eos, unk]
+        needed = f"{len(table)} with {eos_token} and {unk_token}: copy the model's vocabulary"
+        raise UserError(f"{path} has {len(tokens)} tokens, expected {needed}.")
+    pad = _pad_id(config.value("decoder_start_token", ""), ids, (eos, unk), table)
     # One of the pattern's two groups has the code, the other is empty.
     pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in ids.items()}
     pieces |= {_NO_PAD: "<pad -1>", _NO_EOS: eos_token, _NO_UNK: unk_token}
     file = MarianFile(splitter, [], kind="pieces" if splitter else "words")
-    return ImportedSide.in_our_order(file, pieces, special, len(tokens))
+    return ImportedSide.in_our_order(file, pieces, [pad, eos, unk], len(tokens))
+
+
+def _pad_id(start_token: str, ids: Mapping[str, int], others: Sequence[int], table: Array) -> int:
+    """Returns the id of the first token for PAD that has a row of zeros, or else `_NO_PAD`."""
+    for token in ("<pad>", "<blank>", start_token):
+        if token in ids and ids[token] not in others and not table[ids[token]].any():
+            return ids[token]
+    return _NO_PAD
 
 
 def _read_tokens(path: Path) -> list[str]:

@@ -82,7 +82,8 @@ class HuggingFaceModel:
         self._positions = max(longest, translator.max_target_length(longest))
         self._mean_length = mean_length or _MEAN_LENGTH
         self._is_shared = model.own_source_embedding is None
-        pad_row = np.array(model.softmax.table)[None, PAD_ID]
+        # [1, d_model]
+        pad_row = np.array(model.softmax.table)[PAD_ID : PAD_ID + 1]
         # In Marian's form, a table that is looked up has zeros in the row of PAD.
         self._loses_pad = model.own_softmax is None and bool(pad_row.any())
         repeats_pad = self._loses_pad and not translator.settings.imported.forbid_pad

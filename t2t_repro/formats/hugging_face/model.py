@@ -124,11 +124,9 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
     positions = position_kind(file, config.positions, d_model, config.family.positions)
     model = Transformer(**config.model, positional_encoding=positions)
     model.build()
-    rows = {
-        "source": _rows(directory, config, text.source.ids, model.source_vocab_size),
-        "target": _rows(directory, config, text.target.ids, model.vocab_size),
-    }
-    load_weights(model, file, rows)
+    source_rows = _rows(directory, config, text.source.ids, model.source_vocab_size)
+    target_rows = _rows(directory, config, text.target.ids, model.vocab_size)
+    load_weights(model, file, {"source": source_rows, "target": target_rows})
     forbids_pad = config.pad in config.forbidden
     others = [number for number in config.forbidden if number != config.pad]
     licence = licence_of(directory) or "not stated"
@@ -140,18 +138,19 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
         "ImportedBehaviour.forbid_pad": forbids_pad,
         "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
         # argsort inverts the permutation: it has our id of each of theirs.
-        "ImportedBehaviour.forbidden_ids": tuple(np.argsort(rows["target"])[others].tolist()),
+        "ImportedBehaviour.forbidden_ids": tuple(np.argsort(target_rows)[others].tolist()),
     }
     return ImportedModel(model, text, imported.decoding_bindings(origin, settings), file.path.name)
 
 
 def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
     """Returns the model's id of each of our ids, [count]: `ids`, then all that have no piece."""
-    pad, eos, *_ = ids.tolist()
+    pad, eos = ids[:2].tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
-        sizes = f"has {count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
-        problem = f"{directory / CONFIG} {sizes}, but a vocabulary has {len(ids)} pieces"
-        raise UserError(f"{problem}, PAD at {pad} and EOS at {eos}: give the files of one model.")
+        settings = f"{count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
+        vocabulary = f"{len(ids)} pieces, PAD at {pad} and EOS at {eos}"
+        problem = f"{directory / CONFIG} has {settings}, but a vocabulary has {vocabulary}"
+        raise UserError(f"{problem}: give the files of one model.")
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
 
 
@@ -318,8 +317,11 @@ def _pytorch_name(parts: list[str], last: str) -> str:
     """
     if last == LOGITS_BIAS:
         return last
+    # The table of both sides; its layer is "shared", or has a name such as "model.shared".
     if parts[-1].endswith("shared"):
         return SHARED
+    # The last stack in the path begins the weight's own name. If there is none, `read_file` reports
+    # the ValueError.
     start = max(index for index, part in enumerate(parts) if part in ("encoder", "decoder"))
     return ".".join(["model", *parts[start:], NAMES.table["kinds"].get(last, last)])
 

@@ -96,11 +96,12 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     ids, codes, special = read_file(directory / name, _read_ids)
     tags = {number: f">>{code}<<" for number, code in codes.items()}
     pieces = {number: piece for piece, number in ids.items()} | tags
-    source = source or config.value("src_lang") or default_source
-    target = target or config.value("tgt_lang") or ""
-    wanted = [f">>{source}<<", f">>{target}<<"]
-    # ">><<" has no code: nothing is asked for, and there is no default.
-    if unknown := {*wanted} - {*tags.values(), ">><<"}:
+    source_code = source or config.value("src_lang") or default_source
+    target_code = target or config.value("tgt_lang") or ""
+    wanted = [f">>{code}<<" for code in (source_code, target_code)]
+    # Without a code, no language is asked for, and there is no default.
+    unknown = {*wanted} - {*tags.values(), ">><<"}
+    if unknown:
         known = " ".join(codes.values())
         raise UserError(f"{directory} has no language {min(unknown)}, expected one of {known}.")
     cleans = bool(config.value("clean_up_tokenization_spaces"))
@@ -108,6 +109,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     source_file = MarianFile(model, [], cleans, languages=wanted if default_source else [])
     files = source_file, MarianFile(model, [], cleans, languages=[])
     sides = [ImportedSide.in_our_order(file, pieces, special, len(pieces)) for file in files]
+    # As in `read_marian_text`.
     longest = int(min(2**31, config.value("model_max_length", 1e30)))
     config.warn(SETTINGS["tokenizer_without_effect"])
     return ImportedText(sides[0], sides[1], longest)

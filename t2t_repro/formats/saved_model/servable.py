@@ -208,13 +208,13 @@ class Servable(tf.Module):
             truncated: [batch] bool, whether only the beginning of source or prefix was used.
         """
         sentences = self._encoded(source)
-        ids, is_blank = self._target_text.encode(prefix)
-        lengths = tf.where(is_blank, 0, tf.cast(ids.row_lengths(), tf.int32))
-        longest = self._translator.max_target_lengths(sentences.lengths)
-        is_cut = (lengths > longest) & (sentences.lengths > 0)
-        ids = ids[:, : self._longest_target()].to_tensor(PAD_ID)
-        ids = tf.where(is_blank[:, None], PAD_ID, ids)
-        result = self._search_sentences(self._translator, sentences, 1, prefix=ids)
+        tokens, is_blank = self._target_text.encode(prefix)
+        lengths = tf.where(is_blank, 0, tf.cast(tokens.row_lengths(), tf.int32))
+        limits = self._translator.max_target_lengths(sentences.lengths)
+        is_cut = (lengths > limits) & (sentences.lengths > 0)
+        padded = tokens[:, : self._longest_target()].to_tensor(PAD_ID)
+        prefix_ids = tf.where(is_blank[:, None], PAD_ID, padded)
+        result = self._search_sentences(self._translator, sentences, 1, prefix=prefix_ids)
         return {**self._best(sentences, *result), "truncated": sentences.truncated | is_cut}
 
     def sample(self, source: tf.Tensor, seed: tf.Tensor) -> Outputs:
@@ -296,6 +296,7 @@ class Servable(tf.Module):
             missing = steps - tf.shape(result.ids)[2]
             return tf.pad(result.ids, [[0, 0], [0, 0], [0, missing]]), result.scores
 
+        # Of the places of a blank sentence, only the first has a translation.
         blank_ids = tf.fill([batch, n_best, steps], PAD_ID)
         blank_scores = tf.tile(tf.constant([[0.0, *unfilled]])[:, :n_best], [batch, 1])
         return self._map_groups(sentences.lengths, search, (blank_ids, blank_scores))
@@ -315,9 +316,10 @@ def _sentences(tokens: tf.RaggedTensor, is_blank: tf.Tensor, limit: int | tf.Ten
     kept = tokens[:, : limit - 1]
     # Both with EOS.
     lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
-    # By padding: joining ragged rows transposes integers, which oneDNN warns of on a server.
-    ids = tf.pad(kept.to_tensor(PAD_ID), [[0, 0], [0, 1]], constant_values=PAD_ID)
-    ids = tf.where(tf.range(tf.shape(ids)[1]) == lengths[:, None] - 1, EOS_ID, ids)
+    # One column more has room for EOS. By padding: joining ragged rows transposes integers, which
+    # oneDNN warns of on a server.
+    padded = tf.pad(kept.to_tensor(PAD_ID), [[0, 0], [0, 1]], constant_values=PAD_ID)
+    ids = tf.where(tf.range(tf.shape(padded)[1]) == lengths[:, None] - 1, EOS_ID, padded)
     return _Sentences(
         ids=tf.where(is_blank[:, None], PAD_ID, ids),
         lengths=tf.where(is_blank, 0, lengths),
@@ -350,9 +352,7 @@ def _without_padding(ids: tf.Tensor) -> tf.Tensor:
     return ids[:, :width]
 
 
-def map_groups(
-    lengths: tf.Tensor, tokens_per_group: int, compute: Callable[..., Any], blank: Any
-) -> Any:
+def map_groups(lengths: tf.Tensor, tokens_per_group: int, compute: Callable, blank: Any) -> Any:
     """Computes results for a batch's sentences, a group at a time.
 
     A long sentence then does not pad all others, and memory is bounded for requests of any size.

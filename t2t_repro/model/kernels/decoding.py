@@ -100,12 +100,12 @@ def _group_size(beam: int, vocab: int, k: int) -> int:
     over four times as much is sorted then: padding the logits, which copies them, is cheaper.
     Padding comes last, so with at least k ids it is never among the best.
     """
-    best = round(math.sqrt(beam * vocab / k))
+    ideal = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
     with_k_groups = [size for size in divisors if beam * vocab // size >= k]
-    divisor = min(with_k_groups, key=lambda size: abs(math.log(size / best)))
-    divides_badly = _sort_cost(divisor, beam, vocab, k) > 4 * _sort_cost(best, beam, vocab, k)
-    return best if divides_badly and k <= vocab else divisor
+    nearest = min(with_k_groups, key=lambda size: abs(math.log(size / ideal)))
+    is_costly = _sort_cost(nearest, beam, vocab, k) > 4 * _sort_cost(ideal, beam, vocab, k)
+    return ideal if is_costly and k <= vocab else nearest
 
 
 def _sort_cost(size: int, beam: int, vocab: int, k: int) -> int:

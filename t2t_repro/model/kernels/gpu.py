@@ -106,9 +106,9 @@ def layer_norm_gradient(
     d_x = (g - mean_g - x_hat * mean_g_x_hat) * scale
     (rounded_x_hat,) = optimization_barrier(tf.cast(x_hat, dtype))
     gamma_terms = upstream * tf.cast(rounded_x_hat, tf.float32)
-    d_gamma, d_beta = (
-        tf.reduce_sum(tf.reshape(v, [-1, v.shape[-1]]), axis=0) for v in (gamma_terms, upstream)
-    )
+    shape = [-1, upstream.shape[-1]]  # [vectors, d_model], of any number of axes.
+    d_gamma = tf.reduce_sum(tf.reshape(gamma_terms, shape), axis=0)
+    d_beta = tf.reduce_sum(tf.reshape(upstream, shape), axis=0)
     return d_x, d_gamma, d_beta
 
 
@@ -161,10 +161,8 @@ def halves(bits: tf.Tensor) -> Words:
 def joined(words: Words) -> Words:
     """Joins pairs of words, the lower half first, to uint64: the inverse of `halves`."""
     wide = [tf.cast(word, tf.uint64) for word in words]
-    return [
-        low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))
-        for low, high in zip(wide[::2], wide[1::2], strict=True)
-    ]
+    pairs = zip(wide[::2], wide[1::2], strict=True)
+    return [low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64)) for low, high in pairs]
 
 
 def shifted(bits: tf.Tensor, places: int | tf.Tensor) -> tf.Tensor:

@@ -121,8 +121,7 @@ def _layer_norm_gradient(
     mean_g, mean_g_x_hat = (tf.linalg.matvec(v, share)[..., None] for v in (upstream, gamma_terms))
     d_x = (upstream * gamma - mean_g - x_hat * mean_g_x_hat) * scale
     # Sums over all but the last axis, several times as fast as reduce_sum.
-    d_gamma, d_beta = (
-        tf.raw_ops.BiasAddGrad(out_backprop=tf.reshape(v, [-1, v.shape[-1]]))
-        for v in (gamma_terms, upstream)
-    )
+    shape = [-1, upstream.shape[-1]]  # [vectors, d_model], of any number of axes.
+    d_gamma = tf.raw_ops.BiasAddGrad(out_backprop=tf.reshape(gamma_terms, shape))
+    d_beta = tf.raw_ops.BiasAddGrad(out_backprop=tf.reshape(upstream, shape))
     return d_x, d_gamma, d_beta

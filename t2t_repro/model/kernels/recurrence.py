@@ -40,9 +40,11 @@ def _doubled(f: tf.Tensor, u: tf.Tensor, length: tf.Tensor, direction: int) -> t
     def shifted(x: tf.Tensor, i: tf.Tensor) -> tf.Tensor:
         return tf.roll(x, direction * tf.bitwise.left_shift(1, i), axis=0)
 
-    # All ceil(log2(length)) steps but the last, at most 30: 2^30 is the largest power in int32. The
-    # loop counts by ones: XLA then knows how many.
-    steps = tf.reduce_sum(tf.cast(tf.bitwise.left_shift(2, tf.range(30)) < length, tf.int32))
+    # All ceil(log2(length)) steps but the last: one for each of the powers 2, 4, ... below the
+    # length. 2^30 is the largest in int32. The loop counts by ones: XLA then knows how many.
+    powers = tf.bitwise.left_shift(2, tf.range(30))
+    steps = tf.reduce_sum(tf.cast(powers < length, tf.int32))
+    # After i steps f and u of a row are products and sums over 2^i rows.
     i, f, u = tf.while_loop(
         lambda i, f, u: i < steps,
         lambda i, f, u: (i + 1, f * shifted(f, i), u + f * shifted(u, i)),
