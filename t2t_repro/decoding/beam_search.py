@@ -11,17 +11,19 @@ with each finished hypothesis, and no score ends the search early.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
 from t2t_repro.decoding.search import UNFILLED_SCORE
-from t2t_repro.decoding.settings import BeamSearch, MarianSearch
 from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop, prefix_id, where_row
 from t2t_repro.model import kernels
 from t2t_repro.model.kernels import decoding as fast
 from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.settings import BeamSearch, MarianSearch
 
 IMPOSSIBLE = float("-inf")
 """The log-probability of a hypothesis that does not exist."""
@@ -92,7 +94,7 @@ class BeamSteps(StepLoop):
     If n_best is an int32 tensor, one graph serves all numbers.
     """
 
-    settings: BeamSearch
+    settings: "BeamSearch"
 
     def begin(self, batch: tf.Tensor) -> BeamState:
         """Returns a state with one alive hypothesis without ids in every row."""
@@ -142,8 +144,7 @@ class BeamSteps(StepLoop):
         alive_ids, alive_scores = _alive_hypotheses(state, state.alive_log_probs)
         has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
         ids = where_row(has_finished, state.finished_ids, alive_ids)
-        scores = where_row(has_finished, state.finished_scores, alive_scores)
-        return ids, scores, has_finished
+        return ids, where_row(has_finished, state.finished_scores, alive_scores), has_finished
 
     def _candidates(self, state: BeamState, logits: tf.Tensor) -> Candidates:
         """Finds the best extensions of alive hypotheses by one id.
@@ -229,7 +230,7 @@ class MarianSteps(BeamSteps):
     none is alive, or at the row's limit. Unfinished hypotheses then compete with the finished ones.
     """
 
-    settings: MarianSearch
+    settings: "MarianSearch"
 
     def is_done(self, state: BeamState, step: tf.Tensor | int, row: SentenceConstants) -> tf.Tensor:
         """Returns which rows are at their limit, or have no alive hypothesis, [active] bool."""

@@ -13,14 +13,16 @@ all devices: wrapping products, shifts, exclusive or.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
-from t2t_repro.decoding.settings import Sampling
 from t2t_repro.decoding.step_loop import SentenceConstants, StepLoop, prefix_id
 from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.settings import Sampling
 
 # The random bits that a number between 0 and 1 is made of.
 _UNIFORM_BITS = 53
@@ -43,7 +45,7 @@ class _State(NamedTuple):
 class SamplingSteps(StepLoop):
     """Draws samples of each sentence; each step draws the next id of every sample."""
 
-    settings: Sampling
+    settings: "Sampling"
 
     def begin(self, batch: tf.Tensor) -> _State:
         """Returns the state of samples without ids (see `StepLoop`)."""

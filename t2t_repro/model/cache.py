@@ -125,8 +125,7 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
     inherited = tf.gather(ancestors, parents, batch_dims=1)
     is_new = tf.range(tf.shape(ancestors)[2]) == position
     # [beam, 1]: each hypothesis writes its own entry.
-    own_entry = tf.range(ancestors.shape[1])[:, None]
-    return tf.where(is_new, own_entry, inherited)
+    return tf.where(is_new, tf.range(ancestors.shape[1])[:, None], inherited)
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
