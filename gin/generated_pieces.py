@@ -71,7 +71,10 @@ def _dates(pattern: str, values: Iterable[datetime.date]) -> Iterator[Pair]:
 
 
 def _weekday_dates() -> Iterator[Pair]:
-    """Formats days with weekdays: "Monday, May 1"; in the dative, "Montag, dem 1. Mai"."""
+    """Formats days with weekdays: "Monday, May 1"; in the dative, "Montag, dem 1. Mai".
+
+    In eight years most dates have every weekday.
+    """
     for value in _days_of(range(2018, 2026)):
         english = dates.format_date(value, "EEEE, MMMM d", locale=_ENGLISH)
         yield english, dates.format_date(value, "EEEE, 'dem' d. MMMM", locale=_GERMAN)

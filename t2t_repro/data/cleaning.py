@@ -202,11 +202,11 @@ class SeenHashes:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Adds hashes; returns whether each is new, [hashes]. Of equal ones, only the first is."""
+        """Adds hashes; returns whether each is new, [hashes]: of equal ones, the first alone."""
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:
-            # A hash above all in the run has the position after its end, so it is limited below.
+            # The position of a hash above all in the run is the run's length: no index.
             positions = np.searchsorted(run, distinct)
             unseen &= run[np.minimum(positions, len(run) - 1)] != distinct
         new = np.zeros(len(hashes), dtype=bool)

@@ -179,7 +179,8 @@ def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 def _shapes_in_any_segment(search: _Active, longer_cache: Cache) -> Any:
     """Returns an `_Active` of shapes, with None for dimensions that differ between segments.
 
-    These are axis 0, the active rows, and the lengths in which `longer_cache` differs.
+    These are axis 0, the active rows, and the lengths that grow from the search's cache to
+    `longer_cache`, the same with room for one more segment.
     """
 
     def common_shape(before: tf.Tensor, after: tf.Tensor) -> tf.TensorShape:

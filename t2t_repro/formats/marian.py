@@ -272,7 +272,13 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
 
 
 def _read_splitter(path: Path) -> MarianFile:
-    """Returns a file without pieces: of the SentencePiece model at `path`, or else of words."""
+    """Reads how a text is split: by the SentencePiece model at `path`, or else at blanks.
+
+    The pieces are added later.
+
+    Raises:
+        UserError: the model is damaged; or it is missing, and codes of subword-nmt lie beside it.
+    """
     if path.exists():
         return MarianFile(imported.read_sentencepiece(path), [], kind="pieces")
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:

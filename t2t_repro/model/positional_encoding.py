@@ -100,8 +100,8 @@ class PositionalEncoding(SameShape):
         Sinusoids are those of positions + `first`; a learned table has no such offset.
         """
         if self.kind == "learned":
-            # Past the end a gather on a GPU silently reads zeros. `call` checks static lengths; of
-            # others, `fit_to_data` and `Translator` limit theirs, but Keras's `fit` does not.
+            # Past the end a gather on a GPU silently reads zeros. `call` checks static lengths; our
+            # own training and translation limit all; Keras's `fit` checks no others.
             # A custom gradient takes a tensor, not a variable.
             return _look_up(ops.convert_to_tensor(self.table.value), positions)
         return SINUSOIDS[self.kind](positions + self.first, self.d_model)

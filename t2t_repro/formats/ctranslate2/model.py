@@ -254,7 +254,11 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
 
 
 def _common_scalar(scalars: SettingsFile, field: str, default: int | None) -> Any:
-    """Returns the value that all scalars such as "encoder/num_heads" have, or else the default."""
+    """Returns the value of all scalars such as "encoder/num_heads", the default if none is there.
+
+    Raises:
+        UserError: they differ.
+    """
     names = [name for name in scalars.values if name.endswith(f"/{field}")]
     value = scalars.values[names[0]] if names else default
     for name in names:

@@ -13,8 +13,9 @@ def doubled_recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) 
     the sum over the 2^i rows that end with it, and the product of their factors; the next step adds
     the row 2^i above. There is no division: a product of gates is soon too small for one.
 
-    The gradient is g_t = ∂c_t + f_{t+1} g_{t+1}, the same recurrence from the last row to the
-    first. Differentiated step by step, it takes ten times as long.
+    The gradient of u_t is g_t = ∂c_t + f_{t+1} g_{t+1}, where ∂c is the result's: the same
+    recurrence from the last row to the first. That of f_t is g_t c_{t-1}. Differentiated step by
+    step, it takes ten times as long.
     """
 
     @tf.custom_gradient
@@ -22,7 +23,8 @@ def doubled_recurrence(factors: tf.Tensor, terms: tf.Tensor, length: tf.Tensor) 
         c = _doubled(f, u, length, 1)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            # The first row meets the last row's c here: its factor is a constant, 0.
+            # The first row meets the last row's c here, and other first rows of sentences that of
+            # the sentence before: their factors are constants, 0.
             g = _doubled(tf.roll(f, -1, axis=0), upstream, length, -1)
             return g * tf.roll(c, 1, axis=0), g
 
