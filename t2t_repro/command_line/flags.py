@@ -230,7 +230,7 @@ def decoding_settings(
         "--checkpoint": checkpoint,
         "the weights": [weights_hash(by_name) for by_name in weights],
         "the subwords": translator.subwords.checksum(),
-        # The whole configuration. With the same weights, only this flag can change it.
+        # The whole configuration: the model directory's, and this flag's.
         "--gin_param": gin.config_str(),
         # Its content, as a text that JSON can hold.
         "--glossary": Path(glossary).read_bytes().hex() if glossary else None,

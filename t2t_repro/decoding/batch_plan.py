@@ -35,7 +35,8 @@ class EncodedSentences(NamedTuple):
 
     Attributes:
         lines: their texts.
-        ids: the ids of each, EOS last; a sentence without ids is in no batch.
+        ids: the ids of each, EOS last; beginnings of translations have none. A source or target
+            without ids is in no batch.
         truncated: the indices of the sentences that were cut off.
     """
 
@@ -172,14 +173,17 @@ def compute_batches(
         results: one for each sentence, overwritten in place and returned; those in no batch stay.
         report: is called after each batch with the share of sentences that are done.
     """
+
+    def fill_in(batch: NDArray) -> None:
+        for index, result in zip(batch, compute(batch), strict=True):
+            results[index] = result
+
     # The longest first, so that no worker is left alone with them at the end.
     order = batches[::-1]
     done, total = 0, sum(map(len, batches))
     with ThreadPoolExecutor(workers) as pool:
-        computed = pool.map(lambda batch: [*compute(batch)], order)
-        for batch, batch_results in zip(order, computed, strict=True):
-            for index, result in zip(batch, batch_results, strict=True):
-                results[index] = result
+        # Nothing else holds what `map` returns: an error here cancels the batches that wait.
+        for batch, _ in zip(order, pool.map(fill_in, order), strict=True):
             done += len(batch)
             if report:
                 report(done / total)

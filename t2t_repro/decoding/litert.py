@@ -89,7 +89,8 @@ class LiteRTTranslator:
         self._shortlist = ShortlistFile.read(directory / SHORTLIST) if "among" in inputs else None
         never = {PAD_ID, *config["forbidden_ids"]} - {UNK_ID}
         self._never = np.isin(np.arange(config["vocab_size"]), [*never])
-        # A file takes one line at a time, or batches of any size (-1). Larger ones are slower.
+        # A file takes one line at a time, or batches of any size (-1): larger ones than these are
+        # slower.
         batch_size = inputs["source_ids"]["shape_signature"][0]
         self._tokens_per_batch = 1 if batch_size == 1 else 256 // self.beam_size
         self._idle: LifoQueue[Any] = LifoQueue()

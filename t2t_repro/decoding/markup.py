@@ -114,11 +114,12 @@ def _best_run(own: Sequence[int]) -> tuple[int, int]:
     Args:
         own: indices of words, at least one, ascending.
     """
-    runs = (own[start : end + 1] for start in range(len(own)) for end in range(start, len(own)))
-    # The words of `own`, less the others, are twice the words of `own` less all words of the run.
+    # Of each run: the words of `own`, and all words, after its first one; its first and last word.
+    runs = ((j - i, b - a, a, b) for i, a in enumerate(own) for j, b in enumerate(own[i:], i))
+    # The words of `own`, less the others, are twice the words of `own` less all words.
     # Longer runs are better among equals; of these `max` returns the first.
-    best = max(runs, key=lambda run: (2 * len(run) - (run[-1] - run[0]), run[-1] - run[0]))
-    return best[0], best[-1]
+    _, _, first, last = max(runs, key=lambda run: (2 * run[0] - run[1], run[1]))
+    return first, last
 
 
 def insert_markup(text: str, target: str, links: dict[int, int]) -> str:

@@ -251,13 +251,13 @@ class Translator:
 
     def _score_batch(self, pairs: EncodedPairs, batch: NDArray) -> Iterator[PairScore]:
         """Yields the score of each pair of a batch, from their indices."""
-        truncated = pairs.sources.truncated | pairs.targets.truncated
         rows = self._log_probabilities(pairs.sources.padded(batch), pairs.targets.padded(batch))
         for index, row in zip(batch, rows.numpy(), strict=True):
             target = pairs.targets.ids[index]
+            is_cut = index in pairs.sources.truncated or index in pairs.targets.truncated
             log_p = row[: len(target)]
             labels = self.subwords.target.labels(target)
-            yield PairScore(float(log_p.sum()), labels, log_p.tolist(), index in truncated)
+            yield PairScore(float(log_p.sum()), labels, log_p.tolist(), is_cut)
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Computes log P [batch, target_length] of each target id, given those before; 0 for PAD.

@@ -67,16 +67,18 @@ def _hide_divided(texts: Sequence[str]) -> list[str]:
     bounds = [*accumulate(map(len, texts), initial=0)]
     # Entities other than &amp; end an address.
     joined = re.sub(r"&(?!amp;)#?\w+;", lambda entity: '"' * len(entity[0]), "".join(texts))
-    shown = list(joined)
-    for start, end in (address.span() for address in KEPT.finditer(joined)):
+
+    def hide(address: re.Match[str]) -> str:
         # With a tag inside, an address is in several texts: one begins in it.
-        if bisect_right(bounds, start) < bisect_left(bounds, end):
-            shown[start:end] = "\0" * (end - start)
-    return ["".join(shown[start:end]) for start, end in pairwise(bounds)]
+        is_divided = bisect_right(bounds, address.start()) < bisect_left(bounds, address.end())
+        return "\0" * len(address[0]) if is_divided else address[0]
+
+    shown = KEPT.sub(hide, joined)
+    return [shown[start:end] for start, end in pairwise(bounds)]
 
 
 def _split_run(run: list[Piece]) -> Iterator[Piece]:
-    """Yields the pieces of texts and inline tags that follow each other, without other markup."""
+    """Yields the pieces of a run: of texts and inline tags, or of other markup, which stays."""
     html = "".join(piece for piece, _ in run)
     texts = [text for _, text in run if text.strip()]
     numbered = _numbered(html) if len(texts) > 1 and "\0" not in "".join(texts) else ""

@@ -118,6 +118,7 @@ def _singular_form(sources: Sequence[str], form_count: int, form_of: Sequence[in
     # then "a tree" cannot stand for "%d trees". For a few, as 0 in French, it can: msgfmt counts up
     # to 1,000, too, and demands the plural's placeholders only where five or more have the form.
     is_rare = form_of.count(form_of[1]) < 5
+    # With the plural's placeholders it fits many numbers, too; but not all, as the only form.
     fits_many = form_count > 1 and kept(sources[0]) == kept(sources[1])
     return form_of[1] if is_rare or fits_many else None
 

@@ -255,7 +255,7 @@ class Query:
         self._alternatives = int(alternatives)
 
         self._is_auto = str(document["source"]).lower() == "auto"
-        self.direction = _find_direction(document, directions)
+        self.direction = _find_direction(document, directions, self._is_auto)
         # As `Server` names the functions.
         self.signature = self.direction.name + (" nbest" if self._alternatives else "")
 
@@ -296,13 +296,13 @@ class Query:
         return "".join(parts)
 
 
-def _find_direction(document: Fields, directions: Sequence[Direction]) -> Direction:
+def _find_direction(document: Fields, directions: Sequence[Direction], is_auto: bool) -> Direction:
     """Returns the direction that is asked for; "auto" means the target's only source."""
     # Codes are shorter: to look for a text of megabytes takes long.
     asked_source, asked_target = (str(document[name])[:40] for name in ("source", "target"))
     target = find_code(asked_target, [direction.target for direction in directions])
     by_source = {d.source: d for d in directions if d.target == target}
-    if asked_source.lower() == "auto" and len(by_source) == 1:
+    if is_auto and len(by_source) == 1:
         return next(iter(by_source.values()))
     source = find_code(asked_source, by_source)
     if source not in by_source:

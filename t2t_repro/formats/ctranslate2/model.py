@@ -75,7 +75,7 @@ def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedMo
     target = _read_side("target", config, file.table(layout.TARGET), spms[-1])
     tables = _tables(file, source.ids, target.ids)
     arguments = _arguments(file, config, tables) | _positions(file, tables)
-    arguments["start_id"] = _start_id(file, config, target)
+    arguments["start_id"] = _start_id(file, config, target, tables["embedding/table"])
     file.check_size(arguments)
     if (layer := file.scalars.value("decoder/alignment_layer", -1)) >= 0:
         search["Aligner.layer"] = layer + 1
@@ -170,14 +170,14 @@ def _read_tokens(path: Path) -> list[str]:
     return [str(token) for token in tokens]
 
 
-def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide) -> int:
+def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:
     """Returns our id of the token with which a translation begins; PAD for a zero vector."""
     token = config.value("decoder_start_token", "")
     if token not in target.file.pieces:
         raise config.refused("decoder_start_token", "a token of the target's vocabulary")
     start = target.file.pieces.index(token)
     is_zero = file.scalars.value("decoder/start_from_zero_embedding", 0)
-    return PAD_ID if is_zero or not file.table(layout.TARGET)[target.ids[start]].any() else start
+    return PAD_ID if is_zero or not table[start].any() else start
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
