@@ -69,8 +69,7 @@ def _named_files() -> Iterator[tuple[str, str]]:
         # --input is standard input by default. Flags that can be given several times have lists.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
         for path in [value] if isinstance(value, str) else value:
-            is_stdin = path == "-" and name in _INPUTS
-            yield name, _STANDARD_INPUT if is_stdin else path
+            yield name, _STANDARD_INPUT if path == "-" and name in _INPUTS else path
 
 
 def write_output(lines: Iterable[str], path: str | None) -> None:

@@ -118,10 +118,11 @@ class StepLoop(ABC):
         """Runs a segment; returns the next step, the rows not done, and the batch's new state."""
         search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
         step, search = self._run_steps(step, search)
+        # [active, 1], as the scatter needs them.
+        indices = search.batch_rows[:, None]
 
         def updated(whole: tf.Tensor, active: tf.Tensor) -> tf.Tensor:
-            # Indices [active, 1], as the scatter needs them.
-            return tf.tensor_scatter_nd_update(whole, search.batch_rows[:, None], active)
+            return tf.tensor_scatter_nd_update(whole, indices, active)
 
         batch_state = tf.nest.map_structure(updated, batch_state, search.state)
         return step, self._without_done(step, search), batch_state
