@@ -142,7 +142,7 @@ class BeamSteps(StepLoop):
         the length limit 0 has one hypothesis without ids, with score 0.
         """
         alive_ids, alive_scores = _alive_hypotheses(state, state.alive_log_probs)
-        has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
+        has_finished = _has_finished(state)
         ids = where_row(has_finished, state.finished_ids, alive_ids)
         return ids, where_row(has_finished, state.finished_scores, alive_scores), has_finished
 
@@ -244,8 +244,7 @@ class MarianSteps(BeamSteps):
         all_ids = tf.concat([state.finished_ids, alive_ids], axis=1)
         all_scores = tf.concat([state.finished_scores, alive_scores], axis=1)
         best_scores, best = tf.math.top_k(all_scores, self.settings.beam_size)
-        has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
-        return tf.gather(all_ids, best, batch_dims=1), best_scores, has_finished
+        return tf.gather(all_ids, best, batch_dims=1), best_scores, _has_finished(state)
 
     def _candidates(self, state: BeamState, logits: tf.Tensor) -> Candidates:
         """Finds beam_size best extensions, less one for each finished hypothesis."""
@@ -260,6 +259,11 @@ class MarianSteps(BeamSteps):
         """Computes the scores of hypotheses of `length` ids, with the word penalty."""
         penalty = self.settings.word_penalty * tf.cast(length, tf.float32)
         return super()._score(log_probs - penalty, length)
+
+
+def _has_finished(state: BeamState) -> tf.Tensor:
+    """Returns whether a hypothesis of each row has ended, [batch] bool."""
+    return state.finished_scores[:, 0] > UNFILLED_SCORE
 
 
 def _alive_hypotheses(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

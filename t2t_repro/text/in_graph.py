@@ -353,8 +353,7 @@ class T2TTextOps(tf.Module):
 
     def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of [batch, length] that `decode` reads: [batch, (length)]."""
-        is_known = (ids >= 0) & (ids < len(self._pieces))
-        return tf.ragged.boolean_mask(ids, is_text(ids) & is_known)
+        return tf.ragged.boolean_mask(ids, is_text(ids) & (ids >= 0) & (ids < len(self._pieces)))
 
 
 TextOps = SentencePieceTextOps | T2TTextOps

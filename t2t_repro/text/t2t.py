@@ -105,11 +105,12 @@ class T2TSubwords(NamedIds):
         """
         ids, start = [], 0
         while start < len(escaped):
-            ends = range(min(start + self.longest, len(escaped)), start, -1)
-            end = next((end for end in ends if escaped[start:end] in self.ids), None)
-            if end is None:
+            for end in range(min(start + self.longest, len(escaped)), start, -1):
+                if (subword_id := self.ids.get(escaped[start:end])) is not None:
+                    break
+            else:
                 raise LookupError(escaped[start:])
-            ids.append(self.ids[escaped[start:end]])
+            ids.append(subword_id)
             start = end
         return ids
 

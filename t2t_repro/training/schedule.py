@@ -43,8 +43,7 @@ class TrainingSchedule:
 
         The last step has no scores yet if `steps` was lowered to it.
         """
-        lacks_last_scores = self.is_over(state) and state.evaluated_at != state.step
-        return state.awaits_evaluation or lacks_last_scores
+        return state.awaits_evaluation or (self.is_over(state) and state.evaluated_at != state.step)
 
     def is_out_of_patience(self, state: RunState) -> bool:
         """Returns whether the last `patience` dev evaluations brought no improvement."""
