@@ -143,7 +143,7 @@ def _find_configurable(name: str, place: str) -> Callable[..., Any]:
 
 
 def value_of(owner: str, name: str) -> Any:
-    """Returns the value that gin has for a parameter of a configurable, or None."""
+    """Returns what gin binds to a parameter, or None; a `@name()` is called anew each time."""
     # A deep copy resolves gin's reference; gin itself would resolve all parameters' references.
     return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 

@@ -118,7 +118,10 @@ def name_of(binding: BindingStatement) -> str:
 
 
 def owner_of(name: str) -> str:
-    """Returns the name of a parameter's configurable; of a macro, the macro's name."""
+    """Returns "Transformer" for "a/Transformer.d_model", and a macro's name for the macro.
+
+    `name` is as `name_of` writes it, without modules.
+    """
     return name.split("/")[-1].split(".")[0]
 
 

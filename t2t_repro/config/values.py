@@ -107,7 +107,9 @@ def validated(owner: _Owner) -> _Owner:
     call.__signature__ = signature  # type: ignore[attr-defined]
     if not inspect.isclass(owner):
         return call  # type: ignore[return-value]
-    owner.__init__ = call  # type: ignore[method-assign]
+    # A class without a constructor stays as it is.
+    if function is not object.__new__:
+        setattr(owner, function.__name__, call)
     return owner
 
 
@@ -134,10 +136,10 @@ def check_value(name: str, value: Any, hint: Any) -> None:
 
 
 def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the constructor of a class; a function itself."""
+    """Returns the constructor of a class; a function is returned as it is."""
     if not inspect.isclass(owner):
         return owner
-    # A named tuple has __new__ alone.
+    # A named tuple has __new__ alone; `object.__new__` stands for no constructor.
     return owner.__new__ if owner.__init__ is object.__init__ else owner.__init__
 
 

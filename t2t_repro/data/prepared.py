@@ -98,9 +98,10 @@ class PreparedData:
         self.identity: dict[str, Any] = manifest["identity"]
         self.max_length: int = self.identity["max_length"]
         self.splits = tuple(manifest["splits"])
+        # Only a mixture has them.
         corpora = manifest.get("corpora", {})
-        # Only a mixture has "corpora". Old data have neither "cleaning" nor "files".
         self._corpora = {split: _corpus_parts(reports) for split, reports in corpora.items()}
+        # Old data have neither "cleaning" nor "files".
         self.cleaning: dict[str, dict[str, int]] = manifest.get("cleaning", {})
         self.checksum = hashlib.sha256((directory / _MANIFEST).read_bytes()).hexdigest()
         sizes = _file_sizes(directory)
@@ -185,7 +186,7 @@ class PreparedData:
         return named[name]
 
     def _damaged(self, name: str, problem: str) -> UserError:
-        """Returns the error that a file has a problem, such as "is missing"."""
+        """Returns an error that names a file, what is wrong ("is missing") and how to mend it."""
         return UserError(
             f"{self.directory / name} {problem}: give the --data_dir of the training run, copy "
             f"{self.directory} again, or delete it and run python -m t2t_repro.datagen."

@@ -182,11 +182,10 @@ class TreeGrammar:
         # At most one id ends something: EOS the tree, or a closing symbol the innermost bracket.
         end = tf.where(~has_words & (state.depth == 0), EOS_ID, closer)[..., None]
         next_class = tf.gather(state.classes, tf.maximum(state.words, 0), batch_dims=2)
-        return (
-            (tf.gather(self._leaves_of, next_class) & has_words[..., None])
-            | ((self._closing != PAD_ID) & may_open[..., None])
-            | ((np.arange(len(self._closing)) == end) & (end != PAD_ID))
-        )
+        leaves = tf.gather(self._leaves_of, next_class) & has_words[..., None]
+        openings = (self._closing != PAD_ID) & may_open[..., None]
+        endings = (np.arange(len(self._closing)) == end) & (end != PAD_ID)
+        return leaves | openings | endings
 
 
 def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:

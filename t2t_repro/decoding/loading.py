@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_repro.config.gin_files import configure, import_modules, read_gin, trained_bindings
 from t2t_repro.config.gin_text import bindings_in
 from t2t_repro.decoding.settings import CONFIGURABLES, Sampling, TranslatorSettings
+from t2t_repro.decoding.shortlist_file import ShortlistFile
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 
@@ -89,7 +90,7 @@ def load(
     settings: TranslatorSettings,
     precision: str | None = None,
 ) -> "Translator":
-    """Loads a translator with one or several models.
+    """Loads a translator of one or several models, with settings that are already read.
 
     Args:
         members: model directory and checkpoint of each model; see `ModelDirectory.checkpoint`. The
@@ -100,7 +101,6 @@ def load(
     Raises:
         UserError: a model cannot be used, or they have different subwords.
     """
-    from t2t_repro.decoding.shortlist import ShortlistFile
     from t2t_repro.decoding.translator import Translator  # This imports TensorFlow.
 
     (first, _), *others = members

@@ -175,7 +175,11 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
 
 
 def _content_span(content: str, target: str, run: tuple[int, int]) -> tuple[int, int]:
-    """Returns the span of a run, without punctuation at the ends where the content has none."""
+    """Returns the span of a run, without punctuation at the ends where the content has none.
+
+    Of the run "(B)." it is the span of "B" for the content "b", and of "(B)" for "(b)". Both texts
+    are `masked`; `content` is not empty and has no blanks at its ends.
+    """
     inner = WORDS.search(target, *run)
     start = inner.start() if inner and WORDS.match(content) else run[0]
     end = inner.end() if inner and WORDS.match(content[-1]) else run[1]

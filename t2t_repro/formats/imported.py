@@ -345,10 +345,18 @@ class SettingsFile:
 
 
 class WeightsFile:
-    """The weights of a file, by their names there, as `read` returns them.
+    """The weights of a file, by their names there.
+
+    Args:
+        path: the file.
+        read: reads it: by name, the weights in the types that they have there.
 
     Attributes:
-        arrays: the weights, in the types that they have in the file.
+        path: as given.
+        arrays: what `read` returns.
+
+    Raises:
+        UserError: the file is missing, or cannot be read.
     """
 
     def __init__(self, path: Path, read: Callable[[Path], dict[str, NDArray]]) -> None:

@@ -122,6 +122,7 @@ class SearchInOneFile:
     Attributes:
         inputs: the specifications of the inputs of `translate`.
         weights: all weights.
+        has_int8: as `int8` is given.
     """
 
     def __init__(self, translator: Translator, int8: bool, max_length: int, one_line: bool) -> None:
@@ -145,6 +146,7 @@ class SearchInOneFile:
         if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
             # PAD takes no part in the softmax.
             self._bias[PAD_ID] = -np.inf
+        # Before the rows, which may be the softmax's.
         self._softmax = self._store(np.array(model.softmax.table))
         self._rows = {embedding: self._store_rows(embedding) for embedding in embeddings}
 

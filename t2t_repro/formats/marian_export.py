@@ -172,10 +172,10 @@ def _in_marians_ids(shortlist: ShortlistFile, source: NDArray, target: NDArray) 
 
 
 def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
-    """Returns the layer that a kernel belongs to."""
-    sublayer = getattr(getattr(model, kernel.stack).layers[kernel.layer], kernel.sublayer)
-    denses = [part for part in vars(sublayer).values() if isinstance(part, Dense)]
-    return next(dense for dense in denses if dense.kernel is kernel.variable)
+    """Returns the `Dense` layer that a kernel belongs to."""
+    layer = getattr(model, kernel.stack).layers[kernel.layer]
+    parts = vars(getattr(layer, kernel.sublayer)).values()
+    return next(p for p in parts if isinstance(p, Dense) and p.kernel is kernel.variable)
 
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:

@@ -173,7 +173,14 @@ def _embedding_table(file: WeightsFile) -> Array:
 
 
 def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array | None:
-    """Returns the vector [d_model] that T2T adds at every position of the source, if any."""
+    """Returns the vector [d_model] that T2T adds at every position of the source.
+
+    It is None if `target_space`, T2T's number of what is translated into, is None and the file has
+    no such vectors.
+
+    Raises:
+        UserError: the file has no vector of this number.
+    """
     table = file.arrays.get(_TARGET_SPACE, np.zeros((0, 0), np.float32))
     if not len(table) and target_space is None:
         return None

@@ -71,7 +71,7 @@ def new_attention(
     """Makes an attention layer, restricted if there is a neighbourhood (self-attention only).
 
     If `is_causal`, a restricted one hides later positions; without a neighbourhood the caller's
-    mask has to.
+    mask has to. `kwargs` are those of a Keras layer, such as its name.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
     kwargs |= {

@@ -51,7 +51,11 @@ class TreebankCorpus:
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the kind of corpus, and name, size and SHA-256 of every file of each split."""
+        """Returns the kind of corpus, and name, size and SHA-256 of every file of each split.
+
+        Raises:
+            UserError: an entry has no files.
+        """
         splits = {split: [identify(path) for path in self._files(split)] for split in self.splits}
         return {"corpus": "TreebankCorpus", "splits": splits}
 

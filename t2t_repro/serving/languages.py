@@ -63,10 +63,11 @@ def is_language(code: str) -> bool:
 def _normal_code(label: str) -> str:
     """Returns a code without the language's likely script and region: pt for pt-BR.
 
-    A script that the region implies is added: zh-Hant-TW for zh-TW.
+    What else CLDR takes for granted is added first: zh-TW and zh-Hant are both zh-Hant-TW.
     """
+    # Such as {"pt": "pt_Latn_BR", "zh_TW": "zh_Hant_TW"}.
     likely = get_global("likely_subtags")
     code = standard_code(label).replace("-", "_")
     language, *others = likely.get(code, code).split("_")
-    usual = likely.get(language, "").split("_")
-    return "-".join([language, *(part for part in others if part not in usual)])
+    likely_parts = likely.get(language, "").split("_")
+    return "-".join([language, *(part for part in others if part not in likely_parts)])

@@ -162,12 +162,13 @@ class MarianSubwords(MarkedSubwords):
         """Returns the ids of every line, EOS last.
 
         Args:
-            lines: any text; an empty one is EOS alone. A lone surrogate counts as "?".
+            lines: any text. A lone surrogate counts as "?". An empty one is EOS alone; of M2M-100
+                and NLLB, EOS behind the codes of the languages.
         """
         texts = [visible(line).encode("utf-8", errors="replace").decode() for line in lines]
-        parts = [self._split_codes(text) for text in texts]
-        split = self._model.encode([rest for _, rest in parts], out_type=str, num_threads=1)
-        rows = [codes + pieces for (codes, _), pieces in zip(parts, split, strict=True)]
+        pairs = [self._split_codes(text) for text in texts]
+        of_rests = self._model.encode([rest for _, rest in pairs], out_type=str, num_threads=1)
+        rows = [codes + pieces for (codes, _), pieces in zip(pairs, of_rests, strict=True)]
         return [[self.ids.get(piece, UNK_ID) for piece in row] + [EOS_ID] for row in rows]
 
     def _split_codes(self, text: str) -> tuple[list[str], str]:

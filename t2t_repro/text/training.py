@@ -315,9 +315,9 @@ def _check_symbols(symbols: Sequence[str]) -> None:
 
 
 def _is_symbol(symbol: str) -> bool:
-    """Returns whether a text can be a symbol: text between marks, such as <2de>."""
+    """Returns whether a text can be a symbol: a word between marks, such as <2de>."""
     has_marks = bool(symbol) and not symbol[0].isalnum() and not symbol[-1].isalnum()
-    is_word = len(symbol.split()) == 1 and SPACE_MARK not in symbol and symbol.isprintable()
+    is_word = symbol.split() == [symbol] and SPACE_MARK not in symbol and symbol.isprintable()
     is_reserved = symbol in _RESERVED or symbol.startswith("<0x")  # <0x41> is a byte.
     has_text = any(character.isalnum() for character in symbol)
     return has_marks and is_word and has_text and not is_reserved

@@ -91,6 +91,7 @@ class Checkpoints:
     def _read_state(self, path: str) -> RunState:
         """Reads a checkpoint's state; raises a ValueError if it has other frozen parts."""
         fields = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
+        # Old checkpoints lack it: nothing was frozen.
         frozen = sorted(fields.pop(_FROZEN, []))
         if frozen != self._frozen:
             # The optimizer's moments are those of the weights that were not frozen.

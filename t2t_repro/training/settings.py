@@ -29,7 +29,10 @@ SizedBy = Callable[[int], Mapping[str, Any]]
 
 
 class LearningRateSchedule(Protocol):
-    """A `keras.optimizers.schedules.LearningRateSchedule`."""
+    """A `keras.optimizers.schedules.LearningRateSchedule`.
+
+    `get_config` stands for all of it: annotations are compared by public names, not by `__call__`.
+    """
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -165,7 +165,7 @@ class TrainLoop:
         self.log.report_update(step, result, tokens, total_capacity)
 
     def _ends(self, state: RunState) -> bool:
-        """Returns whether the run is over or stopped; several workers stop at the same step."""
+        """Returns whether the run is over, or stopped: one worker at once, several at one step."""
         stopped = self._stop.is_made() if self.workers.count == 1 else state.step >= self._stop_at
         return stopped or self.schedule.is_over(state)
 

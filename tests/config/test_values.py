@@ -79,8 +79,8 @@ def test_a_class_that_is_checked_stays_itself():
 
         width: Count = 3
 
-    assert Sizes().width == Sizes(3).width == 3
-    assert Sizes() == Sizes(width=3)
+    assert Sizes() == Sizes(3) == Sizes(width=3)
+    assert isinstance(validated(Square)(), Square)
     assert Sizes.__doc__ == "Of something."
     with pytest.raises(UserError, match=r"^Sizes\.width is -1, expected"):
         Sizes(-1)

@@ -95,7 +95,7 @@ def test_descriptions_of_older_data_still_match():
     assert SubwordTraining(word_mark="end").describe()["word_mark"] == "end"
 
 
-@pytest.mark.parametrize("symbol", ["news", "<a b>", "</s>", "<0x41>"])
+@pytest.mark.parametrize("symbol", ["news", "<a b>", " <a>", "<a> ", " a ", "</s>", "<0x41>"])
 def test_symbols_that_cannot_be_told_from_text_are_refused(symbol):
     with pytest.raises(UserError, match="cannot be a symbol"):
         SubwordTraining(symbols=[symbol])

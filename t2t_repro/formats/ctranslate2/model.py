@@ -103,7 +103,7 @@ class _ModelBin(imported.WeightsFile):
         self.d_model = np.shape(self.arrays.get(layout.SOURCE, [[]]))[-1]
 
     def table(self, name: str) -> Array:
-        """Returns a matrix [rows, d_model] of any number of rows; a UserError if it is missing."""
+        """Returns a matrix [rows, d_model] of any number of rows; raises what `value` raises."""
         return self.value(name, (len(self.arrays.get(name, ())), self.d_model))
 
 

@@ -358,19 +358,20 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
 
     Args:
         model: built, with biases in attention.
-        file: all of its weights. It may repeat tied embeddings, as PyTorch's model does.
+        file: all of its weights. It may have a tied table under any of its names; it gets all.
         rows: for "source" and "target" the file's id of each of our ids: [ids], each once.
 
     Raises:
         UserError: the file lacks weights, has others, or has different ones for a tied table.
     """
     weights = imported.named_weights(model, _TABLES, NAMES.of)
-    # Some versions of transformers store the sinusoids of M2M-100, as "weights".
+    # Some versions of transformers store the sinusoids of M2M-100, with an "s" at the end.
     sinusoids = (name + end for name in POSITIONS for end in ("", "s"))
     file.check_names({SHARED, *_TABLES.values(), *sinusoids, *weights})
     _share_tied(file, model)
     for name, (variable, side) in weights.items():
         shape = tuple(variable.shape)
+        # Without a side it is a layer's weight, which PyTorch has transposed; else it has our rows.
         value = file.value(name, shape if side else shape[::-1])
         variable.assign(value[rows[side]] if side else value.T)
 

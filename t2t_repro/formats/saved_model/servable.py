@@ -54,8 +54,8 @@ class Servable(tf.Module):
         sampling: the search of the signature "sample"; the translator's own by default.
 
     Raises:
-        UserError: "alignment" is asked for, and the subwords are Tensor2Tensor's, or the model is
-            M2M-100 or NLLB.
+        UserError: "alignment" is asked for, and cannot be computed: the subwords are not
+            SentencePiece's, the model is M2M-100 or NLLB, or `Aligner.layer` is too large.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Servable(tf.Module):
         super().__init__()
         self._sampling = sampling or translator.settings.search
         self._names = (*SIGNATURES, *more)
-        # A Keras model as an attribute would be saved with all that belongs to it.
+        # Not its model: a Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
         texts = translator.subwords.each(lambda side: side.in_graph())
