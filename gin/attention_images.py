@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.config.values import Count
+from t2t_repro.config.values import Count, configurable
 from t2t_repro.errors import UserError, require_installed
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ _LARGEST = 3.0
 """The most inches of a panel's longer side."""
 
 
-@gin.configurable(denylist=["model", "data"])
+@configurable(denylist=["model", "data"])
 def attention_images(
     model: "Transformer", data: "PreparedData", sentence: Count = 1
 ) -> Callable[[], list[tuple[str, NDArray[np.uint8]]]]:

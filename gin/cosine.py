@@ -2,18 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from gin import configurable
-
 from t2t_repro.config.gin_files import value_of
+from t2t_repro.config.values import Count, Positive, configurable
 from t2t_repro.errors import UserError
 
 if TYPE_CHECKING:
     import keras
 
 
-@configurable
+@configurable()
 def cosine(
-    peak: float, warmup_steps: int, steps: int | None = None
+    peak: Positive, warmup_steps: Count, steps: Count | None = None
 ) -> "keras.optimizers.schedules.LearningRateSchedule":
     """Returns Keras's `CosineDecay`: the rate rises linearly, then falls along a cosine to 0.
 
@@ -28,7 +27,7 @@ def cosine(
         steps: the update after which it is 0; by default `TrainingSchedule.steps`, as bound.
 
     Raises:
-        UserError: the run ends before the rate falls, or no number of steps is bound.
+        UserError: there are no more steps than `warmup_steps`, or none are bound.
     """
     # Not above: mistakes in a gin file are reported before TensorFlow is imported.
     import keras

@@ -13,15 +13,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import gin
-
 from t2t_repro.config.gin_files import value_of
+from t2t_repro.config.values import configurable
 from t2t_repro.parsing.trees import delinearise
 
 
-@gin.configurable(denylist=["pairs"])
+@configurable(denylist=["pairs"])
 def tag_dictionary(pairs: int, least: int = 5, share: float = 0.002) -> dict[str, Any]:
-    """Binds the tags of the words in `prepare.corpus` to TreeGrammar's parameters.
+    """Binds the tags of the words in a treebank, `prepare.corpus`, to TreeGrammar's parameters.
 
     Args:
         pairs: not used; `train.sized_by` gives it.

@@ -99,8 +99,9 @@ class TranslationMemoryCorpus:
     def _units(self, split: str) -> Iterator[tuple[str, Pair]]:
         """Yields "pairs" with a pair; for a unit that is skipped, the reason and an unused pair."""
         for path in self._paths(split):
-            read_units = po.read_units if ".po" in map(str.lower, path.suffixes) else xml.read_units
-            for unit in read_units(path, self._languages):
+            # Compressed or not; a.po.xliff is XLIFF.
+            kind = po if re.search(r"(?i)\.po(\.\w*z2?)?$", path.name) else xml
+            for unit in kind.read_units(path, self._languages):
                 yield (unit, ("", "")) if isinstance(unit, str) else self._pair(unit)
 
     def _pair(self, unit: Sides) -> tuple[str, Pair]:

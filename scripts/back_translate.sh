@@ -79,7 +79,10 @@ for path in "$reverse_model" "$init_from"; do
     [[ -z "$path" || -f "$path/model.json" ]] || fail "$path is no model directory: model.json is missing."
 done
 
+folder="$PWD"
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" base
+# What the gin file names is relative to where the user is, too.
+cd "$folder"
 trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 
 mkdir -p "$runs"

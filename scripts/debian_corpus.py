@@ -247,8 +247,8 @@ def is_usable(source: str, target: str, shortest: int) -> bool:
         return False
     letters = min(sum(map(str.isalpha, text)) / max(len(text), 1) for text in (source, target))
     return (
-        1 / 3 <= translated / words <= 3
-        and letters > 0.5
+        letters > 0.5
+        and 1 / 3 <= translated / words <= 3
         and source.casefold() != target.casefold()
         and not re.search("[\x00-\x1f\x7f\ufffd]", source + target)
         and Counter(PLACEHOLDER.findall(source)) == Counter(PLACEHOLDER.findall(target))
@@ -256,7 +256,10 @@ def is_usable(source: str, target: str, shortest: int) -> bool:
 
 
 def split_by_domain(domains: dict[str, list[Pair]], quota: int) -> Splits:
-    """Puts whole domains, in the order of their digests, into test, then dev, then train."""
+    """Puts each domain, in the order of their digests, into test, dev or train.
+
+    Of a domain in test or dev, at most `PER_DOMAIN` pairs are kept.
+    """
     splits: Splits = {name: [] for name in SPLITS}
     large = LARGE_SHARE * sum(map(len, domains.values()))
     for domain in sorted(domains, key=digest):
@@ -271,7 +274,7 @@ def split_by_domain(domains: dict[str, list[Pair]], quota: int) -> Splits:
 
 
 def digest(text: str) -> str:
-    """Returns a number by which texts are in an order that nobody chose."""
+    """Returns a text by which texts are in an order that nobody chose."""
     return hashlib.sha1(text.encode()).hexdigest()
 
 

@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +80,9 @@ def results(folder: Path, bindings: Sequence[str], only: str) -> Any:
         if only not in case:
             continue
         found = run(folder, size, [*bindings, *own], environment)
-        expected = expected or found.get("losses", [])
-        if case.startswith("losses") and "losses" in found:
+        if "CPU" in case:
+            expected = found.get("losses", [])
+        if expected and case.startswith("losses") and "losses" in found:
             pairs = zip(found["losses"], expected, strict=True)
             found["greatest_difference"] = max(abs(ours - theirs) for ours, theirs in pairs)
         yield {"case": case, **found}
@@ -140,8 +140,11 @@ def train(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=folder) as model_dir:
         flags = [f"--gin_file={folder}/experiment.gin", f"--data_dir={folder}/data"]
         sys.argv = ["trainer", *flags, f"--model_dir={model_dir}"]
-        with suppress(SystemExit):
+        try:
             runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            if end.code:
+                raise
         events = EventAccumulator(f"{model_dir}/tensorboard", {"tensors": 0}).Reload()
 
     def values(tag: str) -> list[float]:

@@ -74,7 +74,7 @@ def main() -> None:
     translated.add_argument("--translations", type=Path, help="of the 50 lines")
     translated.add_argument("--model_dir", help="of the model that translates the lines")
     args = parser.parse_args()
-    lines = hard_lines(args.test.read_text(encoding="utf-8").split("\n")[:LINES])
+    lines = hard_lines(args.test.read_text(encoding="utf-8").rstrip("\n").split("\n")[:LINES])
     text = "".join(f"{line.text}\n" for line in lines)
     if args.model_dir:
         options = [f"--model_dir={args.model_dir}", "--split_sentences"]

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import define_import, define_path
+from t2t_repro.command_line.flags import FLAGS, define_import, define_path
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.runs.model_directory import ModelDirectory
 
 if TYPE_CHECKING:
     from t2t_repro.model.transformer import Transformer
-
-FLAGS = flags.FLAGS
 
 
 def main() -> None:

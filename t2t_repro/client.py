@@ -18,14 +18,12 @@ from urllib.request import Request, urlopen
 from absl import flags
 
 from t2t_repro.command_line import text_lines
-from t2t_repro.command_line.flags import define_path, define_split, split_language
+from t2t_repro.command_line.flags import FLAGS, define_path, define_split, split_language
 from t2t_repro.command_line.program import run
 from t2t_repro.decoding.search import Translation, log_cut
 from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.errors import UserError
 from t2t_repro.serving.predict import OUTPUTS, read_api_key
-
-FLAGS = flags.FLAGS
 
 
 def main() -> None:

@@ -6,9 +6,8 @@ Download, cleaning, subwords, token stores; the trainer does the same where it i
 from os.path import expanduser
 
 from absl import logging
-from absl.flags import FLAGS
 
-from t2t_repro.command_line.flags import define_experiment, run_directory
+from t2t_repro.command_line.flags import FLAGS, define_experiment, run_directory
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.runs.model_directory import ModelDirectory
 

@@ -22,7 +22,8 @@ from t2t_repro import experiment
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import check_output, one_line, read_input, write_output
-from t2t_repro.config.gin_files import import_modules
+from t2t_repro.config.checks import check_bound
+from t2t_repro.config.gin_files import configure, import_modules
 from t2t_repro.data.line_files import check_line_counts
 from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.errors import UserError
@@ -50,7 +51,8 @@ def main() -> None:
     if FLAGS.model_dir:
         checkpoint = shared.find_checkpoint()
         if not FLAGS.source:
-            data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
+            beside = Path(FLAGS.model_dir).absolute().parent
+            data = open_data(Path(FLAGS.data_dir or beside / "data"))
             sources, references = data.text(FLAGS.split)
     systems = _read_systems(sources, references)
     # The system of the model follows the baseline.
@@ -61,7 +63,8 @@ def main() -> None:
     else:
         # FLAGS.import would be a syntax error. Without a model, --gin_param alone binds metrics.
         import_modules(getattr(FLAGS, "import"))
-        experiment.configure(None, FLAGS.gin_param)
+        bindings = configure(None, FLAGS.gin_param, [EvaluationSettings])
+        check_bound(bindings, [EvaluationSettings])
     if not (metrics := EvaluationSettings().metrics):
         raise UserError("evaluate.metrics is empty, expected one metric at least, such as @bleu.")
     texts = [system.translations for system in systems]
@@ -100,7 +103,7 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
     for path in FLAGS.reference:
         name = f"--reference={path}"
         # Not the last suffix alone: a.tsv.gz is a table, too.
-        is_table = ".tsv" in Path(path).suffixes
+        is_table = ".tsv" in Path(path.lower()).suffixes
         rows = [line.split("\t") if is_table else [line] for line in read_input(path, "reference")]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
             raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as line 1.")

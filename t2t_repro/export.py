@@ -105,7 +105,7 @@ def _check_flags(weights: str) -> None:
     shared.check_new("export_dir", may_hold_files=FLAGS.format == "saved_model")
     # Written as on a command line, so that one pattern checks both flags.
     package = f"--direction={FLAGS.direction} --package_version={FLAGS.package_version}"
-    pattern = r"--direction=[a-z]+-[a-z]+ --package_version=[\d.]*\d"
+    pattern = r"--direction=[a-z]{2,3}-[a-z]{2,3} --package_version=[0-9]+(\.[0-9]+)*"
     if FLAGS.format == "argos" and not re.fullmatch(pattern, package):
         raise UserError(f"{package}: expected e.g. --direction=en-de --package_version=1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from t2t_repro.errors import STORAGE_ERRORS, UserError
+from t2t_repro.errors import STORAGE_ERRORS, UserError, reason_of
 
 _MOST_JSON = 2**24  # Our files have kilobytes; parsing takes up to 100 times a file's size.
 
@@ -202,13 +202,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the path is not a file, or its content is not UTF-8, not a JSON object, nested
+        UserError: the path is not a file, or its content is not text, not a JSON object, nested
             too deeply, or above 16 MiB.
     """
     try:
         value = json.loads(read_at_most(path, _MOST_JSON))
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(value, dict):
-        raise ValueError("expected a JSON object")
+        if not isinstance(value, dict):
+            raise ValueError("expected a JSON object")
+    except (RecursionError, ValueError) as error:
+        raise UserError(f"{path} cannot be used ({reason_of(error)}): copy it again.") from error
     return value

@@ -20,13 +20,11 @@ search is the default one, that of a package Argos's.
 import os
 from pathlib import Path
 
-from absl import flags, logging
+from absl import logging
 
-from t2t_repro.command_line.flags import check_new, define_path, define_paths
+from t2t_repro.command_line.flags import FLAGS, check_new, define_path, define_paths
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.files import whole_directory
-
-FLAGS = flags.FLAGS
 
 
 def main() -> None:

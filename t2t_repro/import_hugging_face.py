@@ -13,10 +13,9 @@ without codes.
 
 from absl import flags
 
+from t2t_repro.command_line.flags import FLAGS, define_model
 from t2t_repro.command_line.program import run
-from t2t_repro.import_marian import define_model, import_model
-
-FLAGS = flags.FLAGS
+from t2t_repro.import_marian import import_model
 
 
 def main() -> None:

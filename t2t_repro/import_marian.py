@@ -20,14 +20,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from absl import flags, logging
+from absl import logging
 
-from t2t_repro.command_line.flags import check_new, define_path, define_paths
+from t2t_repro.command_line.flags import FLAGS, check_new, define_model, define_paths
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.errors import UserError, reason_of, require_installed
 from t2t_repro.files import whole_directory
-
-FLAGS = flags.FLAGS
 
 # The files of a model to download; older models have their weights in tf_model.h5 alone.
 _FILES = ["*.json", "*.model", "*.spm", "README.md", "*.safetensors"]
@@ -43,7 +41,7 @@ def import_model(vocab: Sequence[Path] = (), **languages: str | None) -> None:
 
     Args:
         vocab: paths of the vocabularies, for Marian's own files.
-        languages: arguments `source` and `target` of `read_hugging_face`; not used for Marian's own
+        languages: arguments `source` and `target` of `read_hugging_face`; refused for Marian's own
             files.
 
     Raises:
@@ -59,8 +57,9 @@ def import_model(vocab: Sequence[Path] = (), **languages: str | None) -> None:
     unpacked = model_files(path, "import_marian", "import_hugging_face")
     with whole_directory(Path(FLAGS.model_dir)) as partial, unpacked as files:
         is_native = not (files / "config.json").exists()
-        if vocab and not is_native:
-            raise UserError(f"--vocab is for Marian's own files, expected none for {name}.")
+        if any(languages.values() if is_native else vocab):
+            files_of = "--vocab is for Marian's own files, languages are for others"
+            raise UserError(f"{files_of}: expected none for {name}.")
         models = read_marian(files, vocab) if is_native else [read_hugging_face(files, **languages)]
         for number, model in enumerate(models, 1):
             folder = partial if len(models) == 1 else partial / str(number)
@@ -84,33 +83,26 @@ def _find_model() -> tuple[Path, str, str | None]:
     # --model may be a name on the hub, so it is not a path flag, which would replace "~".
     given = os.path.expanduser(FLAGS.model)
     if os.path.exists(given):
+        if FLAGS.revision:
+            raise UserError(f"--revision is for a name on the hub, but --model={given} is here.")
         return Path(given), os.path.abspath(given), None
     # A missing file such as "folder/model.npz" reads like a name on the hub.
-    is_file = given.endswith((".npz", ".bin", ".zip", ".yml", ".gz"))
+    is_file = re.search(r"\.(npz|bin|zip|yml|t?gz|tar|t?bz2|t?xz|json|h5|safetensors)$", given)
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         expected = "a path, or a name on the hub such as Helsinki-NLP/opus-mt-en-de"
         raise UserError(f"--model={given}: no such file or directory; expected {expected}.")
     require_installed("huggingface_hub", extra="hub")
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         folder = Path(snapshot_download(given, revision=FLAGS.revision, allow_patterns=_FILES))
         if not any(folder.glob("*.safetensors")):
             # The same commit as before, after which the hub's cache names the folder.
             snapshot_download(given, revision=folder.name, allow_patterns="tf_model.h5")
-    # ValueError: an impossible name. OSError: no network.
-    except (HfHubHTTPError, ValueError, OSError) as error:
+    except Exception as error:  # Of the hub's library, of httpx, of Xet and others.
         problem = f"cannot download {given}: {reason_of(error)}; check --revision and network"
         raise UserError(f"{problem}, or give a directory with its files.") from error
     return folder, given, folder.name
-
-
-def define_model(help_text: str) -> None:
-    """Defines the flags of `import_model`; `help_text` is that of --model."""
-    flags.DEFINE_string("model", None, help_text, required=True)
-    define_path("model_dir", "The directory to make.", is_required=True)
-    flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
 
 
 def cli() -> None:

@@ -11,12 +11,10 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import check_new, define_path
+from t2t_repro.command_line.flags import FLAGS, check_new, define_path
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.files import whole_directory
 from t2t_repro.text.t2t import T2TSubwords
-
-FLAGS = flags.FLAGS
 
 
 def main() -> None:

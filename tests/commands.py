@@ -55,11 +55,8 @@ WITH_TENSORFLOW = (
     "import tensorflow_text, t2t_repro.decoding.loading, t2t_repro.training.training_run"
 )
 WITHOUT_TENSORFLOW = "sys.modules['tensorflow'] = None; import aiohttp, t2t_repro.experiment"
-_ENVIRONMENT = {
-    # Output must not depend on the locale.
-    "PYTHONIOENCODING": "ascii",
-    "PYTHONPATH": str(CHECKOUT),
-}
+# Output must not depend on the locale.
+_ENVIRONMENT = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(CHECKOUT)}
 
 
 class Outcome(NamedTuple):

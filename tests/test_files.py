@@ -5,16 +5,8 @@ import sys
 
 import pytest
 
+from t2t_repro import files
 from t2t_repro.errors import UserError
-from t2t_repro.files import (
-    exclusive_lock,
-    read_at_most,
-    read_json,
-    whole_directory,
-    whole_file,
-    write_json,
-    write_whole,
-)
 
 HOLDER = """
 import sys, time
@@ -41,15 +33,15 @@ def test_one_process_holds_a_lock_and_a_killed_one_frees_it(tmp_path, holder):
     path = tmp_path / "lock"
     for _ in range(2):  # Asking does not take it away.
         with pytest.raises(UserError, match=f"it .* process {holder.pid} on .* leave it"):
-            exclusive_lock(path, "it", "leave it").__enter__()
+            files.exclusive_lock(path, "it", "leave it").__enter__()
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with exclusive_lock(path, "it", "leave it"):
+    with files.exclusive_lock(path, "it", "leave it"):
         assert f"process {os.getpid()} on " in path.read_text()
     assert not path.exists()
 
 
-@pytest.mark.parametrize("write", [whole_file, whole_directory])
+@pytest.mark.parametrize("write", [files.whole_file, files.whole_directory])
 @pytest.mark.parametrize(
     ("error", "named"),
     [
@@ -70,12 +62,12 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, old):
     path = tmp_path / "folder" / "table.png"
     path.parent.symlink_to(tmp_path / "elsewhere")
     if old:
-        write_whole(path, b"old")
+        files.write_whole(path, b"old")
     else:
         (tmp_path / "elsewhere").mkdir()
 
     def write_half():
-        with whole_file(path) as aside:
+        with files.whole_file(path) as aside:
             assert aside.suffix == ".png"
             aside.write_bytes(b"half")
             raise ZeroDivisionError
@@ -83,7 +75,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, old):
     with pytest.raises(ZeroDivisionError):
         write_half()
     assert [file.read_bytes() for file in path.parent.iterdir()] == [b"old"] * old
-    write_whole(path, b"new")
+    files.write_whole(path, b"new")
     assert [file.read_bytes() for file in path.parent.iterdir()] == [b"new"]
 
 
@@ -95,7 +87,7 @@ def test_a_directory_appears_whole_or_not_at_all(tmp_path, target):
         path.symlink_to(target)
 
     def write(stop):
-        with whole_directory(path) as aside:
+        with files.whole_directory(path) as aside:
             assert not list(aside.iterdir())
             (aside / "file").touch()
             if stop:
@@ -113,24 +105,24 @@ def test_a_directory_appears_whole_or_not_at_all(tmp_path, target):
 def test_a_file_has_at_most_so_many_bytes(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * 9)
-    assert read_at_most(path, 9) == b"x" * 9
+    assert files.read_at_most(path, 9) == b"x" * 9
     with pytest.raises(ValueError, match="more than 8 bytes"):
-        read_at_most(path, 8)
+        files.read_at_most(path, 8)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "endless").symlink_to("/dev/zero")
     for name in ("pipe", "endless", "", "nowhere"):
         with pytest.raises(ValueError, match="no such file"):
-            read_at_most(tmp_path / name, 9)
+            files.read_at_most(tmp_path / name, 9)
 
 
 def test_json_comes_back_and_what_is_not_json_is_a_value_error(tmp_path):
     path = tmp_path / "file.json"
-    write_json(path, {"ä": [1, None]})
-    assert read_json(path) == {"ä": [1, None]}
+    files.write_json(path, {"ä": [1, None]})
+    assert files.read_json(path) == {"ä": [1, None]}
     for content in (b"[" * 100_000, b"\xff", b"{", b"1" * (2**24 + 1)):
         path.write_bytes(content)
         with pytest.raises(ValueError):  # noqa: PT011
-            read_json(path)
+            files.read_json(path)
     path.write_text("[]")
     with pytest.raises(ValueError, match="object"):
-        read_json(path)
+        files.read_json(path)

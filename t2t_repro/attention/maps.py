@@ -55,7 +55,7 @@ class AttentionWeights(NamedTuple):
     Attributes:
         encoder: [layers, batch, heads, source_length, source_length].
         decoder: [layers, batch, heads, target_length, target_length]; position t predicts
-            target[:, t], and reads a zero vector and the targets before t. Empty with the SSRU.
+            target[:, t], and reads `start_id` and the targets before t. Empty with the SSRU.
         cross: [layers, batch, heads, target_length, source_length].
     """
 

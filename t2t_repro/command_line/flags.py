@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from t2t_repro.command_line.program import import_tensorflow
+from t2t_repro.config.gin_files import value_of
 from t2t_repro.errors import UserError, require_installed
 
 if TYPE_CHECKING:
@@ -54,6 +55,13 @@ def run_directory(name: str) -> Path:
     """Returns --data_dir or --model_dir (`name`) as a path; by default below runs/<experiment>."""
     experiment = Path(FLAGS.gin_file).stem
     return Path(FLAGS[name].value or f"runs/{experiment}/{name.removesuffix('_dir')}")
+
+
+def define_model(help_text: str) -> None:
+    """Defines the flags of the imports from the hub; `help_text` is that of --model."""
+    flags.DEFINE_string("model", None, help_text, required=True)
+    define_path("model_dir", "The directory to make.", is_required=True)
+    flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
 
 
 def define_trained_model(is_required: bool = True) -> None:
@@ -211,7 +219,7 @@ def load_translator(
 def decoding_settings(
     translator: "Translator", checkpoint: str, flag_names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Returns all that determines the output of a line; `work_in_blocks` names changed values.
+    """Returns what determines the output of a line; `work_in_blocks` names changed values.
 
     Args:
         translator: from `load_translator`.
@@ -223,7 +231,7 @@ def decoding_settings(
     from t2t_repro.runs.records import weights_hash
     from t2t_repro.runs.weights import name_of
 
-    glossary = getattr(FLAGS, "glossary", None)
+    glossary = value_of("Glossary", "file")
     # The weights of each model by name.
     weights = [{name_of(weight): weight for weight in model.weights} for model in translator.models]
     return {

@@ -22,9 +22,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, naming, whole_file
 from t2t_repro.progress import Progress, Report
 
-# The flags that name a text file; "-" is standard input or output.
+# The flags that name a text file; "-" is standard input for the first.
 _INPUTS = {"input", "file", "prefix", "source", "target", "reference", "translations", "baseline"}
-_OUTPUTS = {"output", "alignments"}
+_OTHERS = {"output", "alignments", "glossary"}
 
 _STANDARD_INPUT = "/dev/stdin"
 
@@ -65,7 +65,7 @@ def input_name(path: str | None, flag: str) -> str:
 
 def _named_files() -> Iterator[tuple[str, str]]:
     """Yields a pair for each text file of the flags: ("source", "a.en"), ("file", "/dev/stdin")."""
-    for name in sorted((_INPUTS | _OUTPUTS) & {*flags.FLAGS}):
+    for name in sorted((_INPUTS | _OTHERS) & {*flags.FLAGS}):
         # --input is standard input by default. Flags that can be given several times have lists.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
         for path in [value] if isinstance(value, str) else value:
@@ -235,6 +235,9 @@ class _PartialFile:
         # As they are read back from the file, e.g. lists in the place of tuples.
         self._settings = json.loads(json.dumps(settings))
         with suppress(FileNotFoundError), path.open("r+b") as file:
+            # Half of the first line begins likewise.
+            if not b'{"settings": '.startswith(file.peek()[:13]):
+                raise UserError(f"{path} is another program's file: move it, or give another.")
             # A killed process may have left a part of a line at the end: it is cut off.
             file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
@@ -245,8 +248,7 @@ class _PartialFile:
             # If the input has become shorter there is no such block: it differs from the record's.
             block = next(blocks, None)
             settings = self._settings_of(block)
-            # A file that another program wrote has no settings.
-            stored = record.get("settings", {})
+            stored = record["settings"]
             if differing := [name for name in settings if stored.get(name) != settings[name]]:
                 problem = f"{self.path} was begun with other settings ({', '.join(differing)})"
                 raise UserError(f"{problem}: delete it, or give the same command to go on.")

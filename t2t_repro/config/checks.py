@@ -85,7 +85,7 @@ def check_bound(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]
             is_bound = any(not scope or scope.startswith(outer) for outer in scopes)
             if not is_bound:
                 problem = f"{scope}{needed} is not bound, but this run needs it"
-                raise UserError(f"{problem}: add it to the gin file, or give it with --gin_param.")
+                raise UserError(f"{problem}: bind it; a function that is only passed on has no ().")
 
 
 def _reachable(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]]) -> set[Reference]:

@@ -5,7 +5,6 @@ but imports and calls nothing. It keeps literals, and the names of given configu
 """
 
 import copy
-import importlib
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -76,7 +75,8 @@ def _apply(
         text: the content of a gin file.
         files: the files that include it, then its own; for errors, and to find circles.
         bindings: the bindings so far, by name; those of the text are added to them.
-        beside: folders that are searched for included files before the project's.
+        beside: folders that are searched for included files before the project's; those of an
+            included file are its own, then those of the file that includes it.
 
     Returns:
         the names that the text itself binds.
@@ -100,7 +100,7 @@ def _apply(
                 raise UserError(f"{place}: the file includes itself ({circle}); delete the line.")
             included = read_gin(path, f"{place} includes {statement.filename}")
             _look_for_modules_in(path.resolve().parent)
-            _apply(included, [*files, str(path)], bindings, beside)
+            _apply(included, [*files, str(path)], bindings, [*path.resolve().parents, *beside])
     return own_names
 
 
@@ -258,7 +258,8 @@ def import_hint(text: str) -> str:
 def _import(name: str, place: str) -> None:
     """Imports a module that a gin file or a flag names; raises a UserError if it is missing."""
     try:
-        importlib.import_module(name)
+        # Also for names that cannot be a module's, such as ./parts.py, it is a ModuleNotFoundError.
+        __import__(name or " ")
     except ModuleNotFoundError as error:
         # Neither the named module nor its package is missing: the traceback says who imports it.
         if not f"{name}.".startswith(f"{error.name}."):

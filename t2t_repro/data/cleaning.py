@@ -186,9 +186,9 @@ def _broken_length_rule(source: str, target: str, rules: Cleaning) -> str | None
 
 
 def _is_invisible(side: str) -> bool:
-    """Returns whether a side has nothing but characters that subwords drop or take for a space."""
-    # Controls, formats and separators; the replacement character; SentencePiece's space.
-    return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd▁" for c in side)
+    """Returns whether a side has nothing but characters that nobody sees, or "▁"."""
+    # Controls, formats and separators; replacement and joiner; SentencePiece's space.
+    return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd\u034f▁" for c in side)
 
 
 class SeenHashes:

@@ -119,9 +119,7 @@ class _Cutter:
         self, source: NDArray[np.integer], target: NDArray[np.integer], micro_batches: int
     ) -> None:
         # [sentences + 1] of both sides: the number of tokens before each sentence, and of all.
-        self._before = [
-            np.concatenate([[0], np.cumsum(side, dtype=np.int64)]) for side in (source, target)
-        ]
+        self._before = [np.pad(side, (1, 0)).cumsum(dtype=np.int64) for side in (source, target)]
         self._micro_batches = micro_batches
         self._sentences = len(source)
 

@@ -72,7 +72,10 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
     """
     prepare_corpus(settings, data_dir)
     if (data_dir / prepared.DIRECTORY).exists():
-        return CleaningReport(prepared.open_data(data_dir).cleaning["train"]).clean_pairs()
+        data = prepared.open_data(data_dir)
+        # Old data have no report of cleaning.
+        counts = data.cleaning.get("train") or {"kept": len(data.store("train"))}
+        return CleaningReport(counts).clean_pairs()
     reports: Reports = {}
     blocks = Stages(replace(settings, variants=None), data_dir).clean_text("train", reports)
     # Reading the blocks also fills the reports.

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -63,8 +62,7 @@ class EncodedSentences(NamedTuple):
         return padded([self.ids[index] for index in batch])
 
 
-@dataclass(frozen=True)
-class BatchPlanner:
+class BatchPlanner(NamedTuple):
     """Groups sentences into batches of similar length.
 
     Attributes:
@@ -231,7 +229,9 @@ def limit_operations_to_one_core() -> None:
     import tensorflow as tf
 
     if not _has_gpu():
-        tf.config.threading.set_intra_op_parallelism_threads(1)
+        # A module of the user's has computed something: it is too late.
+        with suppress(RuntimeError):
+            tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray[np.int32]:

@@ -16,6 +16,8 @@ from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.shortlist import places_among
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import SubwordPair
+from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.text.tags import TAG
 from t2t_repro.vocabulary import PAD_ID, SPACE_MARK, UNK_ID
 
 # Words by themselves: symbols, and letters of scripts without blanks.
@@ -60,10 +62,15 @@ class Glossary:
         # A multilingual source begins with the codes of two languages.
         codes = 2 if subwords.languages else 0
         pieces = subwords.source.pieces()
-        # T2T's subwords have "_" in the place of a space.
-        mark = SPACE_MARK if any(SPACE_MARK in piece for piece in pieces) else "_"
-        # The text of each id. PAD and EOS, the ids before UNK, have none.
-        self._texts = ["", "", *(piece.replace(mark, " ") for piece in pieces[UNK_ID:])]
+        # T2T's subwords have "_" in the place of a space. Others without any mark are words.
+        is_t2t = isinstance(subwords.source, T2TSubwords)
+        mark = "_" if is_t2t else SPACE_MARK
+        end = "" if is_t2t or any(SPACE_MARK in piece for piece in pieces) else " "
+        # The text of each id. PAD and EOS, the ids before UNK, have none, nor have tags.
+        self._texts = ["", "", *(piece.replace(mark, " ") + end for piece in pieces[UNK_ID:])]
+        tags = (n for n in range(UNK_ID + 1, len(pieces)) if TAG.fullmatch(pieces[n]))
+        for number in tags:
+            self._texts[number] = " "
         source_ids = subwords.source.encode([source for source, _ in terms])
         # A graph may be under construction.
         with tf.init_scope():
@@ -74,7 +81,7 @@ class Glossary:
             new_forms = _forms_of(target, source, subwords)
             sizes = [len(key.split()), *map(len, new_forms)]
             # All unknown words are the same subword. The longest form sets the size of a state.
-            if UNK_ID in ids or not new_forms or min(sizes) == 0 or max(sizes) > 20:
+            if UNK_ID in ids[codes:] or not new_forms or min(sizes) == 0 or max(sizes) > 20:
                 problem = f"{file}: {source!r}, {target!r}; expected source<TAB>target"
                 raise UserError(f"{problem}, at most 20 words and 20 known subwords.")
             forms[key] = forms.get(key, set()) | new_forms
@@ -164,17 +171,18 @@ class Glossary:
 def _read_terms(file: str) -> list[list[str]]:
     """Reads pairs of source and target, "" if missing, from "source<TAB>target" lines or CSV."""
     fields = ["source", "target"]
-    lines = [*read_lines(Path(file))]
+    lines = [f"{line}\n" for line in read_lines(Path(file))]
     try:
         header = next(csv.reader(lines[:1]), [])
         if {*fields} <= {*header}:
             # Weblate exports terms without a translation, too.
-            rows = [row for row in csv.DictReader(lines, strict=True) if row["target"]]
+            reader = csv.DictReader(lines, restval="", strict=True)
+            rows = [row for row in reader if row["target"].strip()]
         else:
             rows = [*csv.DictReader(lines, fields, delimiter="\t", quoting=csv.QUOTE_NONE)]
     except csv.Error as error:
         raise UserError(f"{file}: {error}; expected CSV with source and target.") from error
-    return [[(row[field] or "").strip() for field in fields] for row in rows]
+    return [[" ".join((row[field] or "").split()) for field in fields] for row in rows]
 
 
 def _forms_of(target: str, source: str, subwords: SubwordPair) -> set[tuple[int, ...]]:

@@ -32,11 +32,13 @@ class GrammaticalModel(NamedTuple):
         model: scores the next id.
         grammar: restricts the next ids, or changes their scores.
         normalized: as in `DecodingConstraints`.
+        free: as there; the grammar sees PAD in their place.
     """
 
     model: StepModel
     grammar: Grammar | SoftGrammar
     normalized: bool = False
+    free: int = 0
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
         """Returns the cache with the model's part enlarged by `positions` steps."""
@@ -53,7 +55,7 @@ class GrammaticalModel(NamedTuple):
         log_p = scores if self.normalized else tf.nn.log_softmax(scores)
         # Each hypothesis continues from its parent's state.
         before = tf.nest.map_structure(lambda part: tf.gather(part, parents, batch_dims=1), state)
-        state = self.grammar.after(before, ids)
+        state = self.grammar.after(before, tf.where(position > self.free, ids, PAD_ID))
         if isinstance(self.grammar, SoftGrammar):
             return self.grammar.rescored(log_p, state), (model_cache, state)
         return tf.where(self.grammar.allowed(state), log_p, float("-inf")), (model_cache, state)

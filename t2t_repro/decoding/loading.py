@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from t2t_repro.config.checks import check_bound
 from t2t_repro.config.gin_files import configure, import_modules, read_gin, trained_bindings
 from t2t_repro.config.gin_text import bindings_in
 from t2t_repro.decoding.settings import CONFIGURABLES, Sampling, TranslatorSettings
@@ -81,7 +82,8 @@ def read_settings(
     if isinstance(longest, int):
         # In front: a later binding of the same parameter replaces it.
         defaults.insert(0, f"Translator.trained_length = {longest}")
-    configure(None, params, [TranslatorSettings, Sampling, *others[:1]], defaults)  # None: no file.
+    roots: list[Callable[..., Any]] = [TranslatorSettings, Sampling, *others[:1]]
+    check_bound(configure(None, params, roots, defaults), roots)  # None: no file.
     return TranslatorSettings()
 
 
@@ -110,5 +112,8 @@ def load(
             problem = f"{directory.path} has other subwords than {first.path}"
             raise UserError(f"{problem}: choose models trained on the same prepared data.")
     models = [directory.load_model(checkpoint, precision) for directory, checkpoint in members]
+    if len({model.vocab_size for model in models}) > 1:
+        problem = "the models of the ensemble have different Transformer.vocab_size"
+        raise UserError(f"{problem}: choose models trained with the same.")
     shortlist = ShortlistFile.read(first.shortlist_npz) if first.shortlist_npz.exists() else None
     return Translator(models, subwords, settings, shortlist)

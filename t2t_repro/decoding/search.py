@@ -55,12 +55,12 @@ def decoded(
     Hypotheses that do not exist are left out.
 
     Raises:
-        UserError: the scores are not numbers.
+        UserError: the scores are not numbers, or there is no hypothesis.
     """
     # NaN is not greater than anything; the first hypothesis always exists. Half of the score of a
     # missing one is lower than any real score, and safe from rounding.
     if not scores[0] > UNFILLED_SCORE / 2:
-        raise UserError("the scores are not numbers (damaged weights): give another checkpoint.")
+        raise UserError("scores are not numbers: damaged weights, or a prefix against the grammar.")
     return [
         Translation(decode(hypothesis), float(score), EOS_ID in hypothesis)
         for hypothesis, score in zip(ids, scores, strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from t2t_repro.config.values import Count, Positive, Range, Seed, configurable
+from t2t_repro.config.values import REQUIRED, Count, Positive, Range, Seed, configurable
 from t2t_repro.decoding import search as protocols
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_bleu, sentence_chrf
 
@@ -188,7 +188,9 @@ def tree_grammar(
 
 
 @configurable("Glossary", denylist=["subwords"])
-def glossary(subwords: "SubwordPair", file: str, bonus: Positive = 1.0) -> protocols.SoftGrammar:
+def glossary(
+    subwords: "SubwordPair", file: str = REQUIRED, bonus: Positive = 1.0
+) -> protocols.SoftGrammar:
     """Makes a `Glossary` of soft terms: --glossary, or `Translator.grammar = @Glossary`.
 
     Args:
@@ -269,7 +271,7 @@ class TranslatorSettings:
 
     search: protocols.Search = field(default_factory=BeamSearch)
     max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50
-    max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024
+    max_source_length: Annotated[int, Range(least=2, most=100_000)] = 1024
     tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192
     workers: Annotated[int, Range(least=1, most=1024)] | None = None
     rerank: protocols.Reranker | None = None

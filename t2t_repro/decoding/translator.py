@@ -8,26 +8,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.config.values import texts
+from t2t_repro.decoding import batch_plan, search
 from t2t_repro.decoding.alignment import Aligner
-from t2t_repro.decoding.batch_plan import (
-    BatchPlanner,
-    EncodedPairs,
-    EncodedSentences,
-    compute_batches,
-    default_workers,
-)
+from t2t_repro.decoding.batch_plan import BatchPlanner, EncodedPairs, EncodedSentences
 from t2t_repro.decoding.grammar import GrammaticalModel
-from t2t_repro.decoding.search import (
-    DecodingConstraints,
-    SearchResult,
-    SoftGrammar,
-    StepModel,
-    Translation,
-    decoded,
-    log_numbered_lines,
-    log_unfinished,
-    log_untrained,
-)
+from t2t_repro.decoding.search import SearchResult, SoftGrammar, StepModel, log_numbered_lines
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
 from t2t_repro.decoding.shortlist import LexicalShortlist, ShortlistFile, narrowed, places_among
 from t2t_repro.errors import UserError
@@ -82,7 +67,7 @@ class Translator:
         aligns: whether `align` works: it takes a single, bilingual model.
 
     Raises:
-        UserError: models of an ensemble differ in vocab_size.
+        UserError: the grammar of the settings cannot be made of these subwords.
     """
 
     def __init__(
@@ -110,7 +95,7 @@ class Translator:
         self._max_positions = (self._ensemble.longest or 2**31 - 1) - self.codes
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
         self.beam_size = self.settings.search.beam_size
-        self._workers = self.settings.workers or default_workers()
+        self._workers = self.settings.workers or batch_plan.default_workers()
         tokens = self.settings.tokens_per_batch
         self._planner = BatchPlanner(tokens, self._workers, self.beam_size, self._bytes_of)
         self._decode = tf.function(self.search_batch, autograph=False)
@@ -157,7 +142,7 @@ class Translator:
         *,
         first: int | None = 1,
         report: Report = None,
-    ) -> list[list[Translation]]:
+    ) -> list[list[search.Translation]]:
         """Translates sentences.
 
         Args:
@@ -185,7 +170,7 @@ class Translator:
         sources = self._encode("source", lines, first).with_blanks_emptied()
         beginnings = self._encode_prefixes(prefixes, sources.ids, first)
         sources = sources._replace(truncated=sources.truncated | beginnings.truncated)
-        log_untrained(sources.ids, self.trained_length, first)
+        search.log_untrained(sources.ids, self.trained_length, first)
         has_prefix = any(beginnings.ids)
         sides = [sources, beginnings] if has_prefix else [sources]
         decode = self._decode_graph(self.beam_size if self.settings.rerank else n_best, has_prefix)
@@ -194,35 +179,31 @@ class Translator:
             # The first call compiles the graph. Made here, with one sentence, no threads repeat it.
             decode(*[tf.constant(side.padded(batches[0][:1])) for side in sides])
         self._compiled.add(decode)
-        blank = [[Translation("", 0.0)] for _ in sources.ids]
+        blank = [[search.Translation("", 0.0)] for _ in sources.ids]
         translate_batch = partial(self._translate_batch, decode, sides, n_best)
-        results = compute_batches(translate_batch, batches, workers, blank, report)
+        results = batch_plan.compute_batches(translate_batch, batches, workers, blank, report)
         if first is not None:
-            log_unfinished([best for best, *_ in results], first)
+            search.log_unfinished([best for best, *_ in results], first)
         return results
 
     def _translate_batch(
         self, decode: _Decode, sides: Sequence[EncodedSentences], n_best: int, batch: NDArray
-    ) -> Iterator[list[Translation]]:
+    ) -> Iterator[list[search.Translation]]:
         """Yields the translations of each sentence of a batch, from their indices."""
         # The sources, and the prefixes if there are any.
         truncated = sides[0].truncated
         result = decode(*[tf.constant(side.padded(batch)) for side in sides])
         hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
         for index, ids, scores in hypotheses:
-            best = self._decoded(ids, scores)[:n_best]
-            yield [translation._replace(truncated=index in truncated) for translation in best]
+            best = search.decoded(ids[:, self.codes :], scores, self.subwords.target.decode)
+            if self.settings.rerank:
+                best = self.settings.rerank.rerank(best)
+            yield [one._replace(truncated=index in truncated) for one in best[:n_best]]
 
     def _decode_graph(self, n_best: int, has_prefix: bool) -> _Decode:
         """Returns the graph of `search_batch` for an n_best; it takes batches of any shape."""
         ids = tf.TensorSpec([None, None], tf.int32)
         return self._decode.get_concrete_function(ids, n_best, *([ids] if has_prefix else []))
-
-    def _decoded(self, ids: NDArray, scores: NDArray) -> list[Translation]:
-        """Returns the translations of a sentence (see `decoded`), reranked if that is set."""
-        translations = decoded(ids[:, self.codes :], scores, self.subwords.target.decode)
-        reranker = self.settings.rerank
-        return reranker.rerank(translations) if reranker else translations
 
     def score(
         self, sources: Texts, targets: Texts, *, first: int | None = 1, report: Report = None
@@ -322,7 +303,7 @@ class Translator:
         Args:
             side: chooses the subword model and the limit of length.
             lines: any text.
-            first: the number of the first line, for warnings; None for no warnings.
+            first: the number of the first line, for warnings; with None, of faults of tags alone.
         """
         lines = texts(f"{side} texts", lines)
         longest = self.max_source_length
@@ -350,7 +331,7 @@ class Translator:
         lines = [""] * len(sources) if prefixes is None else texts("prefixes", prefixes)
         encoded = self.subwords.target.encode([line.strip() for line in lines])
         lengths = [len(ids) for ids in sources]
-        limits = self.max_target_lengths(tf.constant(lengths, tf.int32)).numpy()
+        limits = self.max_target_lengths(tf.constant(lengths, tf.int32)).numpy() - self.codes
         truncated = set()
         for index, (ids, length, limit) in enumerate(zip(encoded, lengths, limits, strict=True)):
             del ids[-1]  # EOS.
@@ -409,17 +390,19 @@ class Translator:
         begun = decoder.begin(text) if allowed is None else decoder.begin(text, allowed)
         # A model alone returns logits, an ensemble log-probabilities, and so does a grammar.
         is_ensemble = len(self.models) > 1
-        model: StepModel = GrammaticalModel(decoder, grammar, is_ensemble) if grammar else decoder
+        model: StepModel = decoder
+        if grammar:
+            model = GrammaticalModel(decoder, grammar, is_ensemble, self.codes)
         cache = (begun, state) if grammar else begun
         gain = soft.gain(state) if soft else 0.0
         # Narrowed ids are indices, of which PAD, EOS and UNK alone equal the ids. The shortlist
         # leaves out the other forbidden ones.
         forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
-        constraints = DecodingConstraints(
+        constraints = search.DecodingConstraints(
             source, prefix, seeds, forbidden, is_ensemble or bool(grammar), self.codes, gain
         )
-        search = self.settings.search.search
-        result = search(model, cache, limits, tf.reduce_max(limits), n_best, constraints)
+        run = self.settings.search.search
+        result = run(model, cache, limits, tf.reduce_max(limits), n_best, constraints)
         return result if ids is None else result._replace(ids=tf.gather(ids, result.ids))
 
     def _allowed(self, text: tf.Tensor, prefix: tf.Tensor | None, state: Any) -> tf.Tensor | None:

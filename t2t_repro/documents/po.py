@@ -16,7 +16,7 @@ _FORM = rf"msgstr(?:\[\d+\])?{_STRINGS}"
 _ENTRY = re.compile(rf"""(?mx)(?P<comments>\ufeff?(?:[ \t\r]*\n|[ \t]*\#(?!~).*(?:\n|\Z))*+)
     (?:[ \t]*(?:msgctxt(?P<context>{_STRINGS})\s*+)?msgid(?P<source>{_STRINGS})\s*+
       (?:msgid_plural(?P<plural>{_STRINGS}))?\s*+(?P<forms>(?:\s*+{_FORM})++)
-    |(?P<obsolete>(?:[ \t]*\#~.*(?:\n|\Z))++)|\Z|(?P<wrong>.+))""")
+    |(?P<obsolete>(?:[ \t]*\#~.*(?:\n|\Z))++)|[ \t\r]*\Z|(?P<wrong>.+))""")
 
 _FUZZY = re.compile(r"(?m)^[ \t]*#,.*\bfuzzy\b")
 # The flags, or where they go: before the former source (#|), or at the end of the comments.

@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from absl import logging
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
-from t2t_repro.config.values import configurable, texts
+from t2t_repro.config.values import Count, Range, configurable, texts
 from t2t_repro.errors import UserError
 from t2t_repro.text.scripts import HAN, KANA, bleu_tokenizer, unspaced_script
 
@@ -83,8 +83,12 @@ def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score
 
     They replace `**options` in its signature. gin binds each by name: `chrf.word_order = 2`.
     """
-    # sacreBLEU annotates these settings as str: only these values work.
+    # sacreBLEU annotates these settings as any str or number: only these values work.
     types = {
+        "max_ngram_order": Count,
+        "char_order": Count,
+        "word_order": Annotated[int, Range(least=0)],
+        "smooth_value": Annotated[float, Range(least=0)] | None,
         "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
         "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
     }

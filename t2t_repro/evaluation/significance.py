@@ -143,13 +143,11 @@ def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
     return [json.dumps(table, indent=2, ensure_ascii=False)]
 
 
-def as_lines(system: System) -> list[str]:
-    """Returns a line for each score: metric, value, interval and signature."""
-    lines = []
+def as_lines(system: System) -> Iterator[str]:
+    """Yields a line for each score: metric, value, interval and signature."""
     for estimate in system.estimates:
         name, signature = estimate.score.name, estimate.score.signature
-        lines.append(f"{name} {_cell(estimate)}" + (f"  [{signature}]" if signature else ""))
-    return lines
+        yield f"{name} {_cell(estimate)}" + (f"  [{signature}]" if signature else "")
 
 
 def _row(first: str, others: Iterable[str]) -> str:

@@ -35,9 +35,9 @@ class ByteReader:
         """Reads the next name, of `length` bytes, and returns it without the NUL at its end.
 
         Raises:
-            ValueError: it ends too early, has its only NUL not at the end, or is not UTF-8.
+            ValueError: it ends too early, has not exactly one NUL, at its end, or is not UTF-8.
         """
         name = self.read_array("u1", length).tobytes()
-        if name.find(b"\0") != len(name) - 1:
+        if not name or name.find(b"\0") != len(name) - 1:
             raise ValueError(f"it has the name {name!r}, expected NUL at its end only")
         return name[:-1].decode()

@@ -1,13 +1,13 @@
 """Shared by the importers: files of other toolkits, and the model in them, in our terms.
 
 A setting that decides weights, ids or what is computed of them is honoured, or refused by name. Any
-other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it.
+other one is harmless where its value is false, null, 0 or empty; otherwise a warning names it,
+except in T2T's hparams and Argos's metadata.
 """
 
 import fnmatch
 import gzip
 import re
-import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -52,6 +52,8 @@ TIED = {
 }  # fmt: skip
 
 _WHOLE = "a file of the model that is whole: copy it again"
+# A corpus or log beside a model stays as it is.
+_PACKED = (".bin.gz", ".npz.gz", ".spm.gz", ".vocab.gz", ".yml.gz", ".json.gz", ".txt.gz")
 _POINTER = b"version https://git-lfs"
 # Commands, and names of the files that they read together. The first command whose files are there
 # counts.
@@ -126,12 +128,13 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
     """
     with tempfile.TemporaryDirectory() as unpacked, tempfile.TemporaryDirectory() as copies:
         try:
-            model = _only_model(path)
+            model = _only_model(path.absolute())
             if _is_archive(model):
-                read_file(model, lambda archive: _unpack(archive, unpacked))
+                room = f"a whole archive, and room for its files in {tempfile.gettempdir()}"
+                read_file(model, lambda archive: _unpack(archive, unpacked), room)
                 model = _only_model(Path(unpacked))
             # Weights or vocabularies that are compressed one by one; in a file, `glob` finds none.
-            if model.suffix == ".gz" or any(model.glob("*.gz")):
+            if any(file.name.endswith(_PACKED) for file in (model, *model.glob("*.gz"))):
                 model = _decompressed(model, Path(copies))
             elif model.suffix in (".bin", ".h5", ".json", ".safetensors"):
                 # A file beside a config.json stands for the directory.
@@ -191,12 +194,12 @@ def _unpack(path: Path, folder: str) -> None:
 
 
 def _decompressed(model: Path, copies: Path) -> Path:
-    """Copies a model's files, decompressing .gz files; returns the path of the new model."""
+    """Decompresses a model's .gz files beside links to all others; returns the new model's path."""
     for file in filter(Path.is_file, files_in(model if model.is_dir() else model.parent)):
-        if file.suffix == ".gz":
+        if file.name.endswith(_PACKED):
             read_file(file, lambda file: _gunzip(file, copies / file.stem))
         else:
-            shutil.copyfile(file, copies / file.name)
+            (copies / file.name).symlink_to(file.absolute())
     return copies if model.is_dir() else copies / model.stem
 
 
@@ -212,8 +215,8 @@ def _gunzip(file: Path, copy: Path) -> None:
 def _only_model(path: Path) -> Path:
     """Finds a model at or below a path: the only folder with its files, or else the only archive.
 
-    If the path itself is that folder, is a file, or has no model below, it is returned. Several
-    models are a UserError.
+    If the path itself is such a folder, is a file, or has no model below, it is returned. Otherwise
+    several models are a UserError.
     """
     # Relative, as the path itself may lead through a hidden folder.
     below = [p for p in path.rglob("*") if not NOT_A_MODEL.search(str(p.relative_to(path)))]

@@ -126,7 +126,7 @@ def _find_files(
 def _find_vocabularies(folder: Path, model: Path) -> list[Path]:
     """Finds the vocabularies in a folder that belong to `model`: of both sides, or one for both."""
     source = _find_single(folder, "srcvocab*.spm", is_needed=False, model=model)
-    target = _find_single(folder, "trgvocab*.spm", is_needed=False, model=model)
+    target = _find_single(folder, "trgvocab*.spm", is_needed=bool(source), model=model)
     # Others are looked for only if these are missing: several of a kind are an error.
     return source + target or _find_single(folder, "vocab.spm", "*vocab*", model=model)
 
@@ -143,9 +143,9 @@ def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
     files = [path] if is_decoder else _find_single(folder, *patterns, is_needed=False)
     if not files and path.suffix == ".bin":
         # The config.yml of a student names its model.
-        name = path.name.encode()
-        configs = sorted(folder.glob("config*.yml"))
-        files = [file for file in configs if name in read_at_most(file, _MOST_YAML)][:1]
+        name = re.compile(rb"(?<![\w.-])" + re.escape(path.name.encode()))
+        configs = [file for file in imported.files_in(folder) if file.match("config*.yml")]
+        files = [file for file in configs if name.search(read_at_most(file, _MOST_YAML))][:1]
     if not files:
         return SettingsFile(path, lambda _: {})
     return SettingsFile(files[0], lambda file: _parse_yaml(read_at_most(file, _MOST_YAML)))

@@ -70,7 +70,7 @@ def transformer_from_t2t(
     folder = file.path if file.path.is_dir() else file.path.parent
     settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
     table = _embedding_table(file)
-    divisor = settings.value("vocab_divisor") or 1
+    divisor = settings.size("vocab_divisor", 1)
     # -(-a // b) is a / b, rounded up.
     if subwords is not None and len(table) != -(-subwords // divisor) * divisor:
         rounded = f"{subwords} subwords, rounded up to a multiple of {divisor} (vocab_divisor)"
@@ -162,12 +162,18 @@ def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> di
 
 
 def _embedding_table(file: WeightsFile) -> Array:
-    """Joins the shards of the shared embedding: [vocab, d_model]."""
-    matches = map(_SHARD.fullmatch, file.arrays)
-    shards = {int(match[1]): file.arrays[match[0]] for match in matches if match}
-    if not shards or not any("/encoder/" in name for name in file.arrays):
-        names = "symbol_modality_32000_512/shared/weights_0 and transformer/body/encoder"
-        problem = f"{file.path} has no variables such as {names}"
+    """Joins the shards of the shared embedding: [vocab, d_model].
+
+    Raises:
+        UserError: there is not exactly one such embedding, or no encoder.
+    """
+    matches = [match for match in map(_SHARD.fullmatch, file.arrays) if match]
+    shards = {int(match[1]): file.arrays[match[0]] for match in matches}
+    kernel = f"{_BODY}/encoder/layer_0/ffn/conv1/kernel"
+    # Of several embeddings each has a shard 0.
+    if not 0 < len(shards) == len(matches) or kernel not in file.arrays:
+        names = f"symbol_modality_32000_512/shared/weights_0 and {kernel}"
+        problem = f"{file.path} has not one set of variables such as {names}"
         raise UserError(f"{problem}: give a T2T Transformer (1.3 or later) with one embedding.")
     return np.concatenate([shards[number] for number in sorted(shards)])
 

@@ -117,13 +117,9 @@ class MultiHeadAttention(SameShape):
 
     def _new_projection(self, width: int, name: str, initialization: Initialization) -> Dense:
         """Makes one of the four projections."""
-        return Dense(
-            width,
-            use_bias=self.use_bias,
-            kernel_initializer=heads_initializer(initialization),
-            name=name,
-            dtype=self.dtype_policy,
-        )
+        kernel = heads_initializer(initialization)
+        options = {"use_bias": self.use_bias, "dtype": self.dtype_policy}
+        return Dense(width, kernel_initializer=kernel, name=name, **options)
 
     def build(self, query_shape: tuple, memory_shape: tuple | None = None) -> None:
         """Creates W^Q, W^K, W^V [d_model, heads·depth], W^O [heads·d_v, d_model], and biases."""

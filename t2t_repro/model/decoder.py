@@ -124,15 +124,9 @@ class Decoder(LayerStack):
             # training does in any case.
             memory = self.project_memory(memory) if training else [memory] * self.num_layers
         pasts: list[Past | State | None] = [*past] if past else [None] * self.num_layers
+        masks = {"attention_mask": attention_mask, "source_mask": source_mask}
         for layer, layer_memory, layer_past in zip(self.layers, memory, pasts, strict=True):
-            x = layer(
-                x,
-                layer_memory,
-                attention_mask=attention_mask,
-                source_mask=source_mask,
-                training=training,
-                past=layer_past,
-            )
+            x = layer(x, layer_memory, **masks, training=training, past=layer_past)
         return self.normalize_output(x)
 
     def project_memory(self, memory: Vectors) -> list[KeysValues]:

@@ -12,8 +12,8 @@ from t2t_repro.model import kernels
 from t2t_repro.model.kernels.gradients import add_bias
 from t2t_repro.model.settings import Initialization
 
+# Used in training; with T2T_REPRO_PLAIN=1 it is TensorFlow's own.
 _add_bias = kernels.fast(add_bias, tf.nn.bias_add)
-"""Used in training; with T2T_REPRO_PLAIN=1 it is TensorFlow's own."""
 
 
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:

@@ -21,7 +21,8 @@ _relu = kernels.fast(fast_relu, keras.activations.relu)
 def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns the activation of a name: a function [..., d_ff] → the same shape.
 
-    The name is Keras's, such as "relu" or "gelu", or one that your module has registered.
+    The name is Keras's, such as "relu" or "gelu" (not "glu", which halves the last axis), or one
+    that your module has registered.
 
     Raises:
         UserError: the name is neither Keras's nor registered.

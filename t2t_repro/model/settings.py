@@ -187,3 +187,6 @@ class TransformerSettings:
             shared = f"tied_embeddings={self.tied_embeddings!r} has the source share an embedding"
             problem = f"Transformer.source_vocab_size is {self.source_vocab_size}, but {shared}"
             raise UserError(f"{problem}: bind 'target_softmax' or 'none' to tied_embeddings.")
+        if self.positional_encoding == "learned" and not self.max_length:
+            problem = "Transformer.positional_encoding is 'learned', but max_length is not given"
+            raise UserError(f"{problem}: bind the number of positions to Transformer.max_length.")

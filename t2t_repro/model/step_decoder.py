@@ -102,13 +102,10 @@ class StepDecoder:
         with self._weights.scope():
             memory = self.model.decoder.project_memory(self.model.encode(source, training=False))
         batch = tf.shape(source)[0]
-        return DecodingCache(
-            memory=memory,
-            source_mask=padding_mask(self.model.encoded_ids(source)),
-            past=new_past(self.model, batch, self.beam_size, 0),
-            ancestors=tf.zeros([batch, self.beam_size, 0], tf.int32),
-            allowed=allowed,
-        )
+        source_mask = padding_mask(self.model.encoded_ids(source))
+        past = new_past(self.model, batch, self.beam_size, 0)
+        ancestors = tf.zeros([batch, self.beam_size, 0], tf.int32)
+        return DecodingCache(memory, source_mask, past, ancestors, allowed)
 
     def make_room(self, state: DecodingCache, positions: int) -> DecodingCache:
         """Appends unwritten entries for more positions; a recurrent model needs none."""
@@ -198,10 +195,8 @@ class LoopWeights:
             else:
                 self._matrices.append((weight, tf.cast(value, dtype)))
         # For each width the variables, and their values [variables, width].
-        self._vectors = [
-            ([weight for weight, _ in pairs], tf.stack([value for _, value in pairs]))
-            for pairs in vectors.values()
-        ]
+        unzipped = (zip(*pairs, strict=True) for pairs in vectors.values())
+        self._vectors = [(weights, tf.stack(values)) for weights, values in unzipped]
 
     def scope(self) -> keras.StatelessScope:
         """Returns a scope in which the weights have these values."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
+from t2t_repro.model import settings
 from t2t_repro.model.cache import KeysValues, Past, State
 from t2t_repro.model.decoder import Decoder
 from t2t_repro.model.dense import Projection
@@ -17,14 +18,7 @@ from t2t_repro.model.keras_model import Pair, SourceTargetModel, source_and_targ
 from t2t_repro.model.kernels.packing import Packed, PackedLayout, Vectors, with_empty_row
 from t2t_repro.model.masks import padding_mask
 from t2t_repro.model.positional_encoding import PositionalEncoding
-from t2t_repro.model.settings import (
-    OWN_SOFTMAX,
-    OWN_SOURCE_EMBEDDING,
-    LayerConfig,
-    Positions,
-    TiedEmbeddings,
-    TransformerSettings,
-)
+from t2t_repro.model.settings import LayerConfig, Positions, TiedEmbeddings, TransformerSettings
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Sums = TypeVar("Sums")
@@ -73,26 +67,26 @@ class Transformer(SourceTargetModel):
         # Without `autocast`, which would round ids that Keras gives as floating point.
         super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
         config = LayerConfig.of(config or {})
-        self.settings = settings = TransformerSettings(
+        self.settings = TransformerSettings(
             vocab_size, num_layers, config, positional_encoding, max_length, neighbourhood,
             tied_embeddings, source_vocab_size, logits_bias, num_decoder_layers,
             first_position, start_id, source_eos,
         )  # fmt: skip
         self.vocab_size = vocab_size
-        self.source_vocab_size = settings.source_vocab_size or vocab_size
-        self.tied_embeddings = settings.tied_embeddings
+        self.source_vocab_size = source_vocab_size or vocab_size
+        self.tied_embeddings = tied_embeddings
         self.num_layers = num_layers
-        self.num_decoder_layers = settings.num_decoder_layers or num_layers
+        self.num_decoder_layers = num_decoder_layers or num_layers
         self.config = config
-        self.neighbourhood = settings.neighbourhood
+        self.neighbourhood = neighbourhood
         policy = self.dtype_policy
         self.embedding = self._new_embedding(vocab_size, "embedding")
         # None if it is the embedding above.
         self.own_source_embedding = self.own_softmax = None
-        if self.tied_embeddings in OWN_SOURCE_EMBEDDING:
+        if tied_embeddings in settings.OWN_SOURCE_EMBEDDING:
             rows = self.source_vocab_size
             self.own_source_embedding = self._new_embedding(rows, "source_embedding")
-        if self.tied_embeddings in OWN_SOFTMAX:
+        if tied_embeddings in settings.OWN_SOFTMAX:
             self.own_softmax = self._new_embedding(vocab_size, "softmax")
         self.logits_bias: keras.Variable | None = None
         self.positional_encoding = self._new_encoding("positional_encoding")
@@ -105,8 +99,8 @@ class Transformer(SourceTargetModel):
         )
 
     def _new_encoding(self, name: str) -> PositionalEncoding:
-        settings = self.settings
-        arguments = settings.positional_encoding, settings.max_length, settings.first_position
+        given = self.settings
+        arguments = given.positional_encoding, given.max_length, given.first_position
         return PositionalEncoding(*arguments, name=name, dtype=self.dtype_policy)
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:

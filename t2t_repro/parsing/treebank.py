@@ -90,7 +90,7 @@ class TreebankCorpus:
         pattern = expanduser(entry)
         files: list[Path] = []
         # A name may have brackets, which are special in patterns.
-        is_name = (self._folder / pattern).exists()
+        is_name = bool(entry) and (self._folder / pattern).exists()
         names = [pattern] if is_name else glob.glob(pattern, root_dir=self._folder, recursive=True)
         for path in (self._folder / name for name in sorted(names)):
             files += sorted(filter(_is_treebank, path.rglob("*"))) if path.is_dir() else [path]

@@ -278,6 +278,6 @@ def tree_of(words: tuple[str, ...], symbols: str) -> str:
         tree = delinearise(symbols)
     except ValueError:
         return NO_TREE
-    # A model can also write brackets and line breaks as labels.
-    fits = words and len(tree.tags) == len(words) and not set(symbols) & set("()\r\n")
+    # A model can also write brackets, tabs and line breaks as labels.
+    fits = words and len(tree.tags) == len(words) and not set(symbols) & set("()\t\v\f\r\n")
     return bracketed(ParsedSentence(words, tree)) if fits else NO_TREE

@@ -109,7 +109,7 @@ class ModelDirectory:
         """Opens the subword models of source and target; checks their hash if it was recorded.
 
         Raises:
-            UserError: a file is missing, or the model was trained with other subwords.
+            UserError: a file is missing or damaged, or the model was trained with other subwords.
         """
         self._check_holds_model()
         opened = open_pair(self.path)
@@ -244,7 +244,8 @@ class ModelDirectory:
         """Returns the end of that error: a model directory nearby, or how to get one."""
         folder = self.path if self.path.is_dir() else self.path.parent
         for nearby in (folder, folder.parent, *sorted(folder.glob("*"))):
-            if (nearby / self.model_json.name).is_file():
+            # `is_file` would raise an error in a folder of somebody else's.
+            if any(nearby.glob(self.model_json.name)):
                 return f"give --model_dir={quote(str(nearby))}"
         return (
             "give that of a training run, or import the model by t2t_repro.import_t2t, "

@@ -100,6 +100,6 @@ def read_scores(folder: Path) -> dict[str, Any]:
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: a file is not JSON.
+        UserError: a file is not JSON.
     """
-    return {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}
+    return {path.stem: read_json(path) for path in sorted(folder.glob("[!.]*.json"))}

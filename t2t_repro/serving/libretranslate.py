@@ -137,7 +137,7 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
     for source, target in read_pairs(text):
         # Models with default tags have one for the source language, too.
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
-        others = [code for code in usual if code != standard_code(source)]
+        others = [code for code in usual if code != find_code(source, usual)]
         targets = others if target == "*" else [target]
         # A model without tags has one target language.
         target_tags = {code: tags.get(find_code(code, tags)) if tags else "" for code in targets}
@@ -235,12 +235,13 @@ class Query:
                 raise UserError(f"{name} is missing or empty, expected q, source and target")
 
         self._is_list = isinstance(document["q"], list)
-        self.texts = texts("q", document["q"] if self._is_list else [document["q"]])
-        characters = sum(map(len, self.texts))
-        if len(self.texts) > max_texts or characters > max_characters:
-            received = f"q has {len(self.texts)} texts, {characters} characters"
-            limits = f"{max_texts} texts of {max_characters} characters in all"
-            raise UserError(f"{received}, expected at most {limits}")
+        given = document["q"] if self._is_list else [document["q"]]
+        self.texts = _checked_texts(given, max_texts, max_characters)
+        self._alternatives = _read_alternatives(document)
+        self._is_auto = str(document["source"]).lower() == "auto"
+        self.direction = _find_direction(document, directions, self._is_auto)
+        # As `Server` names the functions.
+        self.signature = self.direction.name + (" nbest" if self._alternatives else "")
 
         text_format = document.get("format") or "text"
         if text_format not in ("text", "html"):
@@ -248,16 +249,6 @@ class Query:
         self._is_html = text_format == "html"
         split = split_html if self._is_html else _lines
         self._pieces = [[*split(text)] for text in self.texts]
-
-        alternatives = document.get("alternatives") or 0
-        if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
-            raise UserError(f"alternatives is {short(alternatives)}, expected a whole number")
-        self._alternatives = int(alternatives)
-
-        self._is_auto = str(document["source"]).lower() == "auto"
-        self.direction = _find_direction(document, directions, self._is_auto)
-        # As `Server` names the functions.
-        self.signature = self.direction.name + (" nbest" if self._alternatives else "")
 
     def sources(self) -> list[str]:
         """Returns the parts of the texts that are to be translated, each once, in their order."""
@@ -294,6 +285,25 @@ class Query:
             new = translation_of[text] if text else piece
             parts.append(html_of(new, piece) if text and self._is_html else new)
         return "".join(parts)
+
+
+def _checked_texts(given: Any, max_texts: int, max_characters: int) -> list[str]:
+    """Returns `given` as a list of texts; raises a UserError for anything else, or for too much."""
+    checked = texts("q", given)
+    characters = sum(map(len, checked))
+    if len(checked) > max_texts or characters > max_characters:
+        received = f"q has {len(checked)} texts, {characters} characters"
+        limits = f"{max_texts} texts of {max_characters} characters in all"
+        raise UserError(f"{received}, expected at most {limits}")
+    return checked
+
+
+def _read_alternatives(document: Fields) -> int:
+    """Returns how many alternatives are asked for, 0 by default; or raises a UserError."""
+    alternatives = document.get("alternatives") or 0
+    if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
+        raise UserError(f"alternatives is {short(alternatives)}, expected a whole number")
+    return int(alternatives)
 
 
 def _find_direction(document: Fields, directions: Sequence[Direction], is_auto: bool) -> Direction:

@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from t2t_repro.decoding.engine import Engine
-from t2t_repro.errors import UserError, printable
+from t2t_repro.errors import UserError, printable, reason_of
 from t2t_repro.serving.libretranslate import Direction, Query, fixed_answers, read_document
 from t2t_repro.serving.predict import Answers, RequestQueue, read_request, write_answer
 
@@ -107,7 +107,11 @@ class Server:
         http: dict[str, Any] = {"auto_decompress": False, "access_log": None}
         http |= {"keepalive_timeout": self._options.client_seconds, "max_line_size": 2**16}
         connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **http)
-        listening = await loop.create_server(connect, self._options.host, self._options.rest_port)
+        port = self._options.rest_port
+        try:
+            listening = await loop.create_server(connect, self._options.host, port)
+        except OSError as error:  # Another program took it since the command looked.
+            raise UserError(f"--rest_port={port} cannot be used: {reason_of(error)}.") from error
         # An address of IPv6 has two more items.
         host, port = listening.sockets[0].getsockname()[:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
@@ -153,7 +157,7 @@ class Server:
             status = str(response.status)
             origin = request.headers.get("Origin", "")
             # Browsers send no "/" at its end, but people write one.
-            if {"*", origin, f"{origin}/"} & {*self._options.allowed_origin}:
+            if {"*", origin, f"{origin}/"} & {*map(str.lower, self._options.allowed_origin)}:
                 response.headers["Access-Control-Allow-Origin"] = origin or "*"
                 response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"
                 response.headers["Vary"] = "Origin"
@@ -205,7 +209,9 @@ class Server:
             address = ipaddress.ip_address(name or "")
             if address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified:
                 return
-        if name not in ("localhost", self._options.host, *self._options.allowed_host):
+        own_names = ("localhost", self._options.host, *self._options.allowed_host)
+        # `urlsplit` writes names in lower case.
+        if str(name) not in map(str.lower, own_names):
             problem = f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
             raise web.HTTPMisdirectedRequest(text=problem)
 

@@ -103,12 +103,13 @@ class MarianFile:
         """
         try:
             values = json.loads(path.read_bytes())
-        except ValueError as error:
+            values["model"] = base64.b64decode(values["model"])
+        except (ValueError, LookupError) as error:
             raise UserError(f"{path} is damaged ({reason_of(error)}): import it again.") from error
         del values["marian"]
         if values.pop("punctuation", None):
             raise UserError(f"{path} was imported with --punctuation: import the model again.")
-        return cls(**values | {"model": base64.b64decode(values["model"])})
+        return cls(**values)
 
 
 class _WordSplitter:

@@ -30,9 +30,9 @@ def unspaced_script(texts: Iterable[str]) -> str | None:
     # No more than half of all letters.
     if 2 * unspaced.total() <= letters.total():
         return None
-    if letters[KANA] > _JAPANESE * letters[HAN]:
-        return KANA
-    return unspaced.most_common(1)[0][0]
+    main = unspaced.most_common(1)[0][0]
+    is_japanese = main == HAN and letters[KANA] > _JAPANESE * letters[HAN]
+    return KANA if is_japanese else main
 
 
 def bleu_tokenizer(references: Iterable[str]) -> str:

@@ -240,7 +240,8 @@ class SentencePieceModel(MarkedSubwords):
         proto = ModelProto.FromString(self.model_path.read_bytes())
         pieces = {piece.piece: piece for piece in proto.pieces}
         kind = ModelProto.SentencePiece.USER_DEFINED
-        added = [text for text in symbols if text not in pieces or pieces[text].type != kind]
+        others = [text for text in symbols if text not in pieces or pieces[text].type != kind]
+        added = dict.fromkeys(others)  # Each once.
         for symbol in added:
             piece = pieces[symbol] if symbol in pieces else proto.pieces.add(piece=symbol)
             piece.type = kind

@@ -10,9 +10,9 @@ from t2t_repro.text.characters import visible
 from t2t_repro.vocabulary import UNK_ID
 
 # <0x41> is a byte.
-_TAG = re.compile(r">>[^<>\s]+<<|<(?!0x)[^<>\s]+>")
-# The code is group 1 or group 2.
-_LANGUAGE = re.compile(r"(?:>>([\w-]+)<<|<2([^\W\d][\w-]*)>)\s*")
+TAG = re.compile(r">>[^<>\s]+<<|<(?!0x)[^<>\s]+>")
+# The code is group 1 or group 2. In >>Ja<<, ">>" are quotation marks.
+_LANGUAGE = re.compile(r"(?:>>([a-z]\w{1,3}(?:[_-][\w-]+)?)<<|<2([^\W\d][\w-]*)>)\s*")
 
 
 class Tags:
@@ -31,7 +31,7 @@ class Tags:
     def __init__(self, pieces: Sequence[str], defaults: Sequence[str] = ()) -> None:
         self.defaults = defaults
         self._logged: set[str] = set()
-        self._known = [piece for piece in pieces[UNK_ID + 1 :] if _TAG.fullmatch(piece)]
+        self._known = [piece for piece in pieces[UNK_ID + 1 :] if TAG.fullmatch(piece)]
         matches = filter(None, map(_LANGUAGE.fullmatch, self._known))
         self.languages = {match[1] or match[2]: match[0] for match in matches}
 
@@ -64,8 +64,8 @@ class Tags:
         if not self._known or not line.strip():
             return ""
         # This matches any line; without tags, the match is "" or blanks.
-        front = re.match(rf"(\s*({_TAG.pattern}))*", visible(line))
-        tags = _TAG.findall(front[0]) if front else []
+        front = re.match(rf"(\s*({TAG.pattern}))*", visible(line))
+        tags = TAG.findall(front[0]) if front else []
         languages = list(self.languages.values())
         # Known tags are skipped: the search takes longer than the encoding of a line.
         for tag in (tag for tag in tags if tag not in self._known):
@@ -81,9 +81,10 @@ class Tags:
 
 
 def languages_in_front(line: str) -> str:
-    """Returns the language tags in front of a line, each with the white space after it; or "".
+    """Returns the tags in front of a line up to the last language's, with white space after each.
 
-    White space before them is left out: they are ">>deu<< " in "  >>deu<< Hello".
+    "" if none is a language's. White space before them is left out: they are ">>deu<< " in
+    "  >>deu<< Hello".
     """
-    front = re.match(f"({_LANGUAGE.pattern})+", line.lstrip())
+    front = re.match(rf"((?:{TAG.pattern})\s*)*({_LANGUAGE.pattern})", line.lstrip())
     return front[0] if front else ""

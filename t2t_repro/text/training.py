@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
-from itertools import compress, permutations
+from itertools import chain, compress, permutations
 from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -147,7 +147,7 @@ class SubwordTraining:
             )
         except RuntimeError as error:
             # Without "INTERNAL: src/trainer_interface.cc(744) [CONDITION] ".
-            reason = str(error).rpartition("] ")[2]
+            reason = str(error).rpartition("] ")[2] or "there is no text"
             problem = f"SubwordTraining.vocab_size is {self.vocab_size}"
             raise UserError(f"{problem}; SentencePiece says: {reason}") from error
         finally:
@@ -210,8 +210,8 @@ class ExistingSubwords:
             UserError: see `model`, or a symbol cannot be added.
         """
         self.model.with_symbols(self.symbols)  # Raises if one cannot be added.
-        pieces = self.model.pieces()
-        return [*pieces, *(symbol for symbol in self.symbols if symbol not in pieces)]
+        # A symbol that is a piece, or is given twice, has one id.
+        return [*dict.fromkeys([*self.model.pieces(), *self.symbols])]
 
     def describe(self) -> dict[str, Any]:
         """Returns the identity of the vocabulary: its content, not its path."""
@@ -344,7 +344,5 @@ def _count_words(sentences: Iterable[str]) -> Counter[str]:
     SentencePiece learns the same model from counts of words as from the sentences, but would keep
     these in memory, at several times their size. In its table of counts, a tab ends the word.
     """
-    counts: Counter[str] = Counter()
-    for sentence in sentences:
-        counts.update(sentence.replace("\t", " ").split(" "))
-    return counts
+    words = (sentence.replace("\t", " ").split(" ") for sentence in sentences)
+    return Counter(chain.from_iterable(words))

@@ -62,11 +62,14 @@ class Checkpoints:
         warning, and the one before is restored. Nothing is assigned before all of it has been read.
 
         Raises:
-            UserError: the checkpoint is of another model or of other frozen parts, or none of the
-                checkpoints can be read.
+            UserError: the checkpoint is of another model or of other frozen parts, none of the
+                checkpoints can be read, or there is only the best one of a longer run.
         """
         newest_step = self._newest_readable()
         if newest_step is None:
+            if max(self._best.steps(), default=0) > self.settings.every_steps:
+                problem = f"{self._best.newest} is of a run whose checkpoints are gone"
+                raise UserError(f"{problem}; a new one deletes it: give another --model_dir.")
             return RunState()
         path = self._last.prefix(newest_step)
         # Keras keeps a constant rate in a variable, which the checkpoint overwrites: the gin file's

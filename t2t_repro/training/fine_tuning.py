@@ -9,7 +9,7 @@ variables.
 """
 
 from collections.abc import Sequence
-from os.path import abspath, expanduser
+from os.path import abspath, expanduser, relpath
 from pathlib import Path
 
 import keras
@@ -29,11 +29,11 @@ from t2t_repro.runs.weights import name_of, named_values
 from t2t_repro.text.subword_model import SubwordPair, matching_ids
 from t2t_repro.training.settings import TrainSettings
 
+# Arguments of the Transformer that may differ from the initial model's.
 _MAY_DIFFER = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
-"""Arguments of the Transformer that may differ from the initial model's."""
 
+# The side of a `SubwordPair` that a table belongs to, by the table's role.
 _SIDES = {"source": 0, "target": 1, "softmax": 1}
-"""The side of a `SubwordPair` that a table belongs to, by the table's role."""
 
 
 def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "InitialModel | None":
@@ -71,7 +71,7 @@ class InitialModel:
 
     Attributes:
         directory: the model directory.
-        checkpoint: its name in the directory, e.g. "best/step-2000".
+        checkpoint: its path from the directory, e.g. "best/step-2000".
         subwords: subword models of source and target.
 
     Raises:
@@ -85,8 +85,10 @@ class InitialModel:
             self._sizes = self.directory.sizes()
             self.subwords = self.directory.subwords()
         except UserError as error:
-            raise UserError(f"train.init_from: {error}") from error
-        self.checkpoint = "/".join(Path(path).parts[-2:])
+            text = str(error).replace("--checkpoint", "train.init_checkpoint")
+            text = text.replace("--model_dir", "train.init_from")
+            raise UserError(f"train.init_from: {text}") from error
+        self.checkpoint = relpath(path, self.directory.path)
 
     def check_fits(self, model: Transformer) -> None:
         """Checks that a model, built or not, can start from these weights.

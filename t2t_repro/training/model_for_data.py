@@ -37,8 +37,8 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
         logging.info(f"data: with the subwords of {initial.path} (train.init_from), {reason}")
         preparation, initial_rows = preparation.with_subwords_of(initial.path), initial.sizes()
     model = _with_rows(model, preparation.recipes, initial_rows)
-    longest, positions = preparation.max_length, model.max_length
-    if model.positional_encoding == "learned" and positions is not None and longest > positions:
+    longest, positions = preparation.max_length, model.max_length or 0
+    if model.positional_encoding == "learned" and longest > positions:
         problem = f"Transformer.max_length = {positions} is below prepare.max_length = {longest}"
         raise UserError(f"{problem}: raise the first or lower the second.")
     return replace(experiment, model=model, preparation=preparation)

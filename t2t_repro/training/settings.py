@@ -4,16 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, Protocol
 
-from t2t_repro.config.values import (
-    REQUIRED,
-    Count,
-    Positive,
-    Precision,
-    Range,
-    Rate,
-    Seed,
-    configurable,
-)
+from t2t_repro.config import values
+from t2t_repro.config.values import Count, Positive, Precision, Range, Rate, Seed, configurable
 from t2t_repro.data.batch_shapes import BatchSettings
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.data.prepared import PreparedData
@@ -65,7 +57,7 @@ def inverse_square_root(peak: Positive, warmup_steps: Count = 4000) -> LearningR
 
 @configurable()
 def adam(
-    learning_rate: Positive | LearningRateSchedule = REQUIRED,
+    learning_rate: Positive | LearningRateSchedule = values.REQUIRED,
     beta_1: Rate = 0.9,
     beta_2: Rate = 0.98,
     epsilon: Positive = 1e-9,

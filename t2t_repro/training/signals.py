@@ -109,9 +109,11 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
 
 def _watch(arrivals: socket.socket) -> None:
     """Logs the first signal; ends the process at the second, also during a long C call."""
-    # One byte is the number of a signal; no byte is the end of the stream.
-    if first := arrivals.recv(1):
-        name = signal.Signals(first[0]).name
+    # One byte is the number of a signal, of any that Python handles; no byte is the end.
+    numbers = (byte[0] for byte in iter(lambda: arrivals.recv(1), b""))
+    ours = (number for number in numbers if number in SIGNALS)
+    if first := next(ours, None):
+        name = signal.Signals(first).name
         logging.info("%s: ending after the work under way; a second signal ends at once", name)
-        if second := arrivals.recv(1):
-            os._exit(128 + second[0])
+        if second := next(ours, None):
+            os._exit(128 + second)

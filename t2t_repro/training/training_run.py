@@ -272,7 +272,7 @@ class TrainingRun:
         """Logs the commands to use after training; `split` is a flag of `evaluate`, or ""."""
         path = self.directory.path
         model = f"--model_dir={shlex.quote(str(path))}"
-        is_default = data_dir == path.parent / "data"
+        is_default = data_dir.absolute() == path.absolute().parent / "data"
         data = "" if is_default else f" --data_dir={shlex.quote(str(data_dir))}"
         last = min(len(CheckpointFolder(self.directory.checkpoints).trained_steps()), _AVERAGED)
         average = f"python -m t2t_repro.average {model} --last={last}, then " if last > 1 else ""

@@ -190,16 +190,10 @@ class Workers:
         """Concatenates arrays of one shape from all workers along the first axis, on CPUs."""
         # Every collective has its own key, which is the same on all workers.
         self._gather_count += 1
+        keys = {"group_key": _GROUP_KEY, "instance_key": self._gather_count}
+        options = {"group_size": self.count, "ordering_token": [], "communication_hint": "ring"}
         with tf.device("CPU:0"):
-            gathered = tf.raw_ops.CollectiveGatherV2(
-                input=row,
-                group_size=self.count,
-                group_key=_GROUP_KEY,
-                instance_key=self._gather_count,
-                ordering_token=[],
-                communication_hint="ring",
-            )
-        return np.asarray(gathered)
+            return np.asarray(tf.raw_ops.CollectiveGatherV2(input=row, **keys, **options))
 
 
 def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from t2t_repro.command_line import flags
+from t2t_repro.config.gin_files import configure
+from t2t_repro.decoding.settings import TranslatorSettings
 from t2t_repro.errors import UserError
 
 
@@ -26,8 +28,10 @@ def test_a_run_has_directories_of_the_name_of_its_experiment(give):
 def test_the_content_of_a_glossary_determines_outputs(give, tmp_path):
     model: Any = SimpleNamespace(models=[], subwords=SimpleNamespace(checksum=str))
     (tmp_path / "terms").write_text("a\n")
-    for glossary, content in ((None, None), (str(tmp_path / "terms"), "610a")):
-        give(glossary=glossary, n_best=2)
+    bindings = ["Translator.grammar = @Glossary", f"Glossary.file = '{tmp_path}/terms'"]
+    for params, content in (([], None), (bindings, "610a")):
+        give(n_best=2)
+        configure(None, params, [TranslatorSettings])
         found = flags.decoding_settings(model, "latest", ["n_best"])
         assert (found["--glossary"], found["--n_best"]) == (content, 2)
 

@@ -4,15 +4,15 @@ import socket
 
 import pytest
 
-from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.weights import save_weights
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.commands import WITH_TENSORFLOW, WITHOUT_TENSORFLOW, Outcome, outcomes_of
 from tests.decoding.random_translator import random_model, write_subwords
+from tests.training.tiny import written
 
 MODEL = "--model_dir=model"
 GIN = "--gin_file=gin/mine.gin"
+SCORED = "--translations=one", "--reference=one"
+ARGOS = "--export_dir=x", "--format=argos"
 EARLY = {
     "missing flag": ("score", ["--log_format", "short"], "--model_dir is missing"),
     "missing model": ("translate", [], "--model_dir"),
@@ -47,6 +47,12 @@ EARLY = {
     "no server": ("client", ["--server=127.0.0.1:1"], "--server=127.0.0.1:1"),
     "port in use": ("serve", [MODEL, "--rest_port={port}"], "--rest_port={port}"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
+    "hub flag twice": ("import_hugging_face", ["--model=a", "--model=b", "--model_dir=x"], "as b"),
+    "no archive": ("import_marian", ["--model=a/b.tgz", "--model_dir=x"], "no such file"),
+    "no language code": ("export", [MODEL, *ARGOS, "--direction=english-german"], "english-german"),
+    "no module": ("translate", [MODEL, "--import=./parts.py"], "--import=./parts.py"),
+    "unread": ("evaluate", [*SCORED, "--gin_param=BeamSearch.beam_size = 1"], "beam_size"),
+    "called": ("evaluate", [*SCORED, "--gin_param=evaluate.metrics = [@bleu()]"], "has no ()"),
     "no experiment": ("trainer", [], "--gin_file is missing"),
     "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
     "of a library's": ("trainer", [GIN, "--gin_param=bleu.tokenise = 'zh'"], "tokenize"),
@@ -64,11 +70,8 @@ MISTAKES = EARLY | LATE
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mistakes")
-    subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
-    directory = ModelDirectory(folder / "model")
-    model = random_model(subwords.target)
-    directory.write_metadata(model, subwords, "BeamSearch.beam_size = 2", "")
-    save_weights(model, directory.checkpoints, 1)
+    subwords = shared(write_subwords(folder / "subwords.model"))
+    written(folder / "model", random_model(subwords.target), subwords, "BeamSearch.beam_size = 2")
     (folder / "one").write_text("a\n")
     (folder / "link").hardlink_to(folder / "one")
     (folder / "two").write_text("a\nb\n")

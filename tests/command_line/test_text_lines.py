@@ -122,6 +122,13 @@ def test_another_command_is_refused(folder, change, said):
     assert (folder / "out.partial").read_bytes() == before
 
 
+def test_another_program_s_file_stays(folder):
+    (folder / "out.partial").write_bytes(b"my notes\nlast")
+    with pytest.raises(UserError, match="another program's file"):
+        write()
+    assert (folder / "out.partial").read_bytes() == b"my notes\nlast"
+
+
 def test_two_commands_do_not_write_the_same_file(folder):
     def work(block, report):
         with pytest.raises(UserError, match="--output=out is in use by process"):
@@ -179,6 +186,7 @@ def test_the_progress_counts_within_a_block(folder, monkeypatch, caplog, output)
         ({"output": "other", "input": "in"}, None),
         ({"output": "in", "input": "other", "reference": ["x", "in"]}, "of --reference too"),
         ({"output": "link", "input": "in"}, "of --input too"),
+        ({"output": "in", "glossary": "in"}, "of --glossary too"),
         ({"output": "new", "alignments": "new"}, "of --alignments too"),
         ({"output": "."}, "--output=.: expected a file"),
         ({"output": "nowhere/new"}, "--output=nowhere/new: expected a file"),

@@ -114,6 +114,8 @@ def test_the_processor_decides_the_precision(flags, precision, gin_file, tmp_pat
         (f"{UNTIED}\nTransformer.source_vocab_size = 269", "Transformer.source_vocab_size is 269"),
         (TWO, "bind 'target_softmax' or 'none'"),
         (f"{LEARNED}\nlongest = 50", "Transformer.max_length = 50"),
+        (f"{LEARNED}\nlongest = None", "Transformer.max_length"),
+        ("train.sized_by = None\nevaluate.metrics = [@bleu()]", "has no ()"),
     ],
 )
 def test_a_mistake_is_named_in_one_line(gin_file, binding, named):
@@ -211,6 +213,10 @@ def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
     ]:
         monkeypatch.chdir(folder)
         assert schedule_of(name) == (5, 9)
+    # An included file's own includes may lie beside it.
+    (elsewhere / "c.gin").write_text(f"include '{a}'\ninclude '{checkout}/gin/d.gin'\n")
+    (checkout / "gin" / "d.gin").write_text("include 'rows/a.gin'\n")
+    assert schedule_of("c.gin") == (5, 9)
     # The search path of one experiment is not that of the next.
     (elsewhere / "b.gin").write_text("include 'gin/rows/a.gin'\n")
     with pytest.raises(UserError, match=r"gin/rows/a\.gin"):

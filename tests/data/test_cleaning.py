@@ -37,7 +37,7 @@ def test_ratio_is_in_characters_inclusive_and_symmetric():
     assert run(pairs) == (pairs[:1], {"kept": 1, "length_ratio": 1})
 
 
-@pytest.mark.parametrize("side", ["\x01\x02", "\u200b \ufeff", "\u00ad", "\ufffd", "▁"])
+@pytest.mark.parametrize("side", ["\x01\x02", "\u200b \ufeff", "\u00ad", "\u034f", "\ufffd", "▁"])
 def test_a_side_of_which_subwords_see_nothing_is_empty(side):
     pairs = [(side, "Auto"), ("car", side), (f"a{side}", "\U0001f6b2")]
     assert run(pairs) == (pairs[2:], {"kept": 1, "empty_side": 2})

@@ -10,6 +10,7 @@ import pytest
 
 from t2t_repro.data import prepared, stages
 from t2t_repro.data.cleaning import REASONS, Cleaning
+from t2t_repro.data.corpora.mixture import Reversed
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.preparation import Preparation, prepare_corpus
 from t2t_repro.data.prepared import CleanText
@@ -257,10 +258,11 @@ def test_two_processes_that_prepare_the_same_wait_for_each_other(repetitive, who
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
 
 
-@pytest.mark.parametrize("item", [3, ("a",), ("a", "b\nc")])
+@pytest.mark.parametrize("item", [3, ("a",), ("a", "b\nc"), ("a", "b\ud800")])
 def test_items_that_are_not_pairs_of_lines_are_shown(tmp_path, item):
-    with pytest.raises(UserError, match=r"Pairs\.read yields .* split 'dev'"):
-        prepare(Preparation(Pairs(item), subwords=SUBWORDS), tmp_path / "data")
+    for corpus in (Pairs(item), Reversed(Pairs(item))):
+        with pytest.raises(UserError, match=r"Pairs\.read yields .* split 'dev'"):
+            prepare(Preparation(corpus, subwords=SUBWORDS), tmp_path / "data")
 
 
 def test_a_start_with_prepared_data_reads_the_corpus_once(tmp_path, monkeypatch):

@@ -19,7 +19,8 @@ class RecordingSubwords(SentencePieceModel):
 
 @pytest.fixture(scope="package")
 def subwords(tmp_path_factory):
-    return RecordingSubwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
+    made = write_subwords(tmp_path_factory.mktemp("subwords") / "made.model")
+    return RecordingSubwords(made.model_path)
 
 
 @pytest.fixture(scope="package")

@@ -20,8 +20,7 @@ ODD_LINES = [
 
 
 def write_subwords(path):
-    SubwordTraining(vocab_size=300).train(TEXT, path)
-    return path
+    return SubwordTraining(vocab_size=300).train(TEXT, path)
 
 
 def with_search(translator, search):

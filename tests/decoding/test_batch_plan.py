@@ -1,6 +1,7 @@
 """Batches that fit, as many for every worker, within the memory."""
 
 import os
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -72,6 +73,9 @@ def test_an_operation_has_one_core_where_there_is_no_gpu(has_gpu, cores, monkeyp
     monkeypatch.setattr(batch_plan, "_has_gpu", lambda: has_gpu)
     batch_plan.limit_operations_to_one_core()
     assert received == cores
+    # After the first operation it is too late.
+    monkeypatch.setattr(threads, Mock(side_effect=RuntimeError))
+    batch_plan.limit_operations_to_one_core()
 
 
 @pytest.mark.parametrize(("memory", "most"), [(9000, 9000), (2**40, 2**34)])

@@ -122,7 +122,7 @@ def test_terms_count_with_ensembles_and_prefixes(make, terms, model):
     assert_same(found[1:2], plain[1:2])
 
 
-CSV = 'location,source,target,fuzzy\n,Red bird,,\n,"red bird","blue river",\n'
+CSV = 'location,source,target,fuzzy\n,Red bird,,\n,Red, ,\n,"red\nbird","blue river",\n'
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -130,6 +130,21 @@ CSV = 'location,source,target,fuzzy\n,Red bird,,\n,"red bird","blue river",\n'
 def test_terms_are_read_from_lines_with_tabs_and_from_csv(make, terms, text):
     found = make(BeamSearch(1), terms(text)).translate(LINES[:1])
     assert "lue river" in found[0][0].text
+
+
+class WholeWords(Words):
+    """Each word is an id."""
+
+    def encode(self, lines):
+        return [[*map(self._pieces.index, line.split()), EOS_ID] for line in lines]
+
+
+def test_words_without_marks_are_words_and_tags_are_none(terms):
+    source: Any = WholeWords(["<pad>", "</s>", "<unk>", "red", "bird", "c", "<c>"])
+    pair = SubwordPair(source, Letters(TARGET))
+    glossary = Glossary(pair, terms("red bird\tx\nc\tx\n"), 1.0)
+    ids = tf.constant(source.encode(["<c> red bird"]))
+    assert tf.reduce_sum(glossary.begin(ids, tf.constant([9]), 1).wanted) == 1
 
 
 BAD_LINES = ["", "a", "a\t", "\tx", "a\tx\n\na\n", "a\t" + "x " * 21, "a\tq", "q\tx"]

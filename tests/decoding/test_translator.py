@@ -1,6 +1,8 @@
 """Text in, text out: a line for every line, the same in any company, with the model's scores."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.batch_plan import padded
+from t2t_repro.decoding.glossary import Glossary
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.decoding.settings import BeamSearch, ImportedBehaviour, MarianSearch, Sampling
@@ -55,6 +58,16 @@ def test_the_code_of_a_language_is_the_first_id_of_a_translation(make, model, su
         first = tf.concat([ids[:, :1], prefix], axis=1)
         expected = plain.search_batch(ids[:, 1:], 1, first).ids
         np.testing.assert_array_equal(found[:, :, :9], expected[:, :, :9])
+    # A term that is missing costs its bonus, though not at the step of the code.
+    (tmp_path / "terms.tsv").write_text("bird\tcloud\n")
+    terms: Any = partial(Glossary, file=str(tmp_path / "terms.tsv"), bonus=1e-3)
+    found = [
+        Translator([model], pair, replace(plain.settings, grammar=grammar)).translate(["red bird"])
+        for grammar in (None, terms)
+    ]
+    (((without,),), ((with_term,),)) = found
+    assert with_term.text == without.text
+    assert with_term.score < without.score - 1e-4
     # Besides its codes, such a line has no ids.
     assert translator.translate(["\u200b"]) == [[Translation("", 0.0)]]
 

@@ -8,8 +8,8 @@ from t2t_repro.decoding.sentences import translate_sentences
 from t2t_repro.documents.edits import filled, sound_text, without_key
 from tests.decoding.stand_in import StandIn
 
+# What the stand-in for a model makes of letters outside of tags and placeholders.
 TABLE = str.maketrans("ehrtln", "äüöéñß")
-"""What the stand-in for a model makes of letters outside of tags and placeholders."""
 
 
 def translated(text, model=lambda text: text.translate(TABLE)):

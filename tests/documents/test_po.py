@@ -52,6 +52,8 @@ def test_an_empty_entry_is_filled_and_all_else_stays(tmp_path, entry, newline):
     text = HEADER + DONE + entry + ("\n" + DONE) * entry.endswith(("\n", "\n»"))
     before, after = both(text.replace("\n", newline))
     assert fill_all(po.fill, before, tmp_path) == (after, 0)
+    # Blanks may follow the last line.
+    assert fill_all(po.fill, f"{before}{newline}  ", tmp_path) == (f"{after}{newline}  ", 0)
     # Ends of lines are those of the entry.
     assert fill_all(po.fill, f"#\r\n\n{before}", tmp_path) == (f"#\r\n\n{after}", 0)
 

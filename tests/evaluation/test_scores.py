@@ -40,6 +40,12 @@ def test_bleu_chrf_and_ter_are_sacrebleu_s_own_with_its_settings(metric, theirs,
     assert score.name.split()[-1] == own.name.replace("2", "")
 
 
+@pytest.mark.parametrize("bound", ["bleu.max_ngram_order = 0", "chrf.word_order = -1"])
+def test_numbers_without_a_meaning_are_refused(bound):
+    with pytest.raises(UserError, match=bound.split(" ")[0]):
+        configure(None, [bound])
+
+
 @pytest.mark.parametrize(
     ("reference", "tokenizer", "is_asian"),
     [

@@ -113,20 +113,9 @@ def test_of_a_metric_that_is_not_sacrebleu_s_there_is_the_score_alone(texts):
 BLEU = Score("BLEU", 41.018, "tok:13a")
 TER = Score("TER", 40.0, "tok:tercom", higher_is_better=False)
 MINE = Score("mine", 1.0)
-TABLE = [
-    System(
-        "a|b",
-        [],
-        None,
-        [Estimate(BLEU._replace(value=39.0), 39.0, 1.5), Estimate(TER, 40.0, 2.0), Estimate(MINE)],
-    ),
-    System(
-        "model",
-        [],
-        3.5,
-        [Estimate(BLEU, 41.0, 1.25, 0.04996), Estimate(TER, 40.0, 2.0, 0.05), Estimate(MINE)],
-    ),
-]
+FIRST = [Estimate(BLEU._replace(value=39.0), 39.0, 1.5), Estimate(TER, 40.0, 2.0), Estimate(MINE)]
+SECOND = [Estimate(BLEU, 41.0, 1.25, 0.04996), Estimate(TER, 40.0, 2.0, 0.05), Estimate(MINE)]
+TABLE = [System("a|b", [], None, FIRST), System("model", [], 3.5, SECOND)]
 
 
 def test_markdown_has_a_row_a_system_and_a_signature_a_metric():

@@ -7,7 +7,6 @@ from t2t_repro.decoding.settings import BeamSearch, Sampling, TranslatorSettings
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import MORE_SIGNATURES, Servable
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.formats.saved_model.cpp_client import answer_of, cpp_session, text_libraries
@@ -16,7 +15,7 @@ from tests.processes import held_folder
 
 @pytest.fixture(scope="session")
 def subwords(tmp_path_factory):
-    return SentencePieceModel(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
+    return write_subwords(tmp_path_factory.mktemp("subwords") / "made.model")
 
 
 @pytest.fixture(scope="session")

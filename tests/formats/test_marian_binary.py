@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pytest
 
+from t2t_repro.formats.byte_reader import ByteReader
 from t2t_repro.formats.marian_binary import OPTIONS, read_binary, read_shortlist, write_binary
 
 YAML = "dim-emb: 8\n"
@@ -55,6 +56,11 @@ def test_a_matrix_is_stored_transposed_and_a_table_is_not(content):
             expected = integers.astype(np.float32) * (np.float32(1) / np.float32(multiplier))
             np.testing.assert_array_equal(read[name], expected if "Wemb" in name else expected.T)
         place += size
+
+
+def test_a_name_without_bytes_is_damage():
+    with pytest.raises(ValueError, match="NUL"):
+        ByteReader(np.zeros(0, np.uint8)).read_name(0)
 
 
 def test_damage_is_a_value_error_or_finite_weights_of_as_many_bytes(content):

@@ -7,12 +7,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.tensor2tensor import (
-    read_hparams,
-    sizes_of,
-    step_of_t2t,
-    transformer_from_t2t,
-)
+from t2t_repro.formats import tensor2tensor
+from t2t_repro.formats.tensor2tensor import step_of_t2t, transformer_from_t2t
 from t2t_repro.model.masks import padding_mask
 from t2t_repro.model.settings import LayerConfig
 from tests.oracle import oracle_arrays
@@ -125,6 +121,15 @@ def test_the_vocabulary_has_as_many_subwords(tmp_path, divisor, fitting):
             transformer_from_t2t(folder, subwords=subwords)
 
 
+def test_other_layouts_are_refused(tmp_path):
+    variables, table = t2t_variables()
+    second = {EMBEDDING.replace(str(VOCAB), "97") + "/weights_0": table}
+    moved = {name.replace("/body/", "/parallel_0/body/"): v for name, v in variables.items()}
+    for others in (variables | second, moved):
+        with pytest.raises(UserError, match="one embedding"):
+            transformer_from_t2t(write_checkpoint(tmp_path, others))
+
+
 def test_a_variable_that_is_missing_is_named(tmp_path):
     variables, _ = t2t_variables()
     del variables[bias := "transformer/body/decoder/layer_1/ffn/conv2/bias"]
@@ -135,7 +140,9 @@ def test_a_variable_that_is_missing_is_named(tmp_path):
 def test_a_checkpoint_that_cannot_be_read(tmp_path):
     with pytest.raises(UserError, match="cannot be used"):
         transformer_from_t2t(tmp_path)
-    folder = write_checkpoint(tmp_path, t2t_variables()[0])
+    folder = write_checkpoint(tmp_path, t2t_variables()[0], {"vocab_divisor": "12"})
+    with pytest.raises(UserError, match="vocab_divisor"):
+        transformer_from_t2t(folder)
     (data,) = folder.glob("*.data*")
     data.write_bytes(data.read_bytes()[:-100])
     with pytest.raises(UserError, match="cannot be used"):
@@ -151,7 +158,7 @@ def test_heads_are_divided_among_the_channels_of_keys_and_values(tmp_path):
     path.write_text('{"num_heads": 8}')
     config = LayerConfig(512, 2048, 8, 16, 32, 0.0, normalization="post")
     expected = {"config": config, "num_layers": 1, "num_decoder_layers": 1}
-    assert sizes_of(read_hparams(path), shapes) == expected
+    assert tensor2tensor.sizes_of(tensor2tensor.read_hparams(path), shapes) == expected
     path.write_text('{"self_attention_type": "local"}')
     with pytest.raises(UserError, match="self_attention_type = 'local'"):
-        read_hparams(path)
+        tensor2tensor.read_hparams(path)

@@ -15,14 +15,8 @@ FEED_FORWARD = 2 * D_MODEL * D_FF + D_FF + D_MODEL
 NORM = 2 * D_MODEL
 
 
-def sizes(normalization):
-    return {
-        "d_model": D_MODEL,
-        "d_ff": D_FF,
-        "num_heads": 2,
-        "dropout": 0.0,
-        "normalization": normalization,
-    }
+def sizes(kind):
+    return {"d_model": D_MODEL, "d_ff": D_FF, "num_heads": 2, "dropout": 0.0, "normalization": kind}
 
 
 def plain_encoder_layer(layer, x, allowed):

@@ -15,7 +15,6 @@ from t2t_repro.decoding.settings import (
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import random_model, write_subwords
@@ -66,9 +65,7 @@ def test_the_mean_is_of_float32_whatever_the_models_compute_in():
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
-    return shared(
-        SentencePieceModel(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
-    )
+    return shared(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
 
 
 def found_by(models, subwords, **settings):

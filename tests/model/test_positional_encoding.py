@@ -2,12 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.model.positional_encoding import (
-    PositionalEncoding,
-    concatenated_sinusoids,
-    halved_sinusoids,
-    interleaved_sinusoids,
-)
+from t2t_repro.model.positional_encoding import SINUSOIDS, PositionalEncoding
 from tests.layer_test import run_layer_test
 from tests.oracle import VARIANTS, oracle_arrays
 
@@ -16,24 +11,24 @@ X = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
 
 @pytest.mark.parametrize("d_model", [2, 6, 512])
 def test_interleaved_is_the_papers_formula(d_model):
-    encoding = interleaved_sinusoids(tf.range(300), d_model)
+    encoding = SINUSOIDS["interleaved"](tf.range(300), d_model)
     angles = np.arange(300)[:, None] / 10000 ** (2 * np.arange(d_model // 2) / d_model)
     np.testing.assert_allclose(encoding[:, 0::2], np.sin(angles), atol=1e-4)
     np.testing.assert_allclose(encoding[:, 1::2], np.cos(angles), atol=1e-4)
     halves = np.concatenate([encoding[:, 0::2], encoding[:, 1::2]], axis=1)
-    np.testing.assert_array_equal(halved_sinusoids(tf.range(300), d_model), halves)
+    np.testing.assert_array_equal(SINUSOIDS["halves"](tf.range(300), d_model), halves)
 
 
 def test_concatenated_of_few_pairs_has_the_ends_of_the_angles():
     two = np.stack([of(np.arange(9) / n) for of in (np.sin, np.cos) for n in (1, 10000)], axis=1)
-    np.testing.assert_allclose(concatenated_sinusoids(tf.range(9), 4), two, atol=1e-6)
-    np.testing.assert_allclose(concatenated_sinusoids(tf.range(9), 2), two[:, ::2], atol=1e-6)
+    np.testing.assert_allclose(SINUSOIDS["concatenated"](tf.range(9), 4), two, atol=1e-6)
+    np.testing.assert_allclose(SINUSOIDS["concatenated"](tf.range(9), 2), two[:, ::2], atol=1e-6)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_concatenated_is_what_t2t_computed(variant):
     expected = oracle_arrays(variant)["timing_signal_20"]
-    np.testing.assert_allclose(concatenated_sinusoids(tf.range(20), 32), expected, atol=1e-6)
+    np.testing.assert_allclose(SINUSOIDS["concatenated"](tf.range(20), 32), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["interleaved", "halves", "concatenated", "learned"])

@@ -65,8 +65,8 @@ def test_mistakes_are_named():
     for value in (3, [3]):
         with pytest.raises(UserError, match=r"TreebankCorpus\.train is .*, expected"):
             corpus(value)
-    for bad in ("nowhere", "nowhere*"):
-        with pytest.raises(UserError, match="nowhere"):
+    for bad in ("nowhere", "nowhere*", ""):
+        with pytest.raises(UserError, match=f"no file of trees at .*{re.escape(bad)}"):
             corpus(bad).prepare(TREEBANK)
 
 

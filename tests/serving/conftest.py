@@ -6,15 +6,13 @@ import pytest
 
 from t2t_repro.decoding.settings import BeamSearch, TranslatorSettings
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 
 
 @pytest.fixture(scope="package")
 def translator(tmp_path_factory):
-    path = write_subwords(tmp_path_factory.mktemp("subwords") / "made.model")
-    subwords = shared(SentencePieceModel(path))
+    subwords = shared(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
     settings = TranslatorSettings(BeamSearch(4, 0.6), 8, 24, workers=1)
     return Translator([random_model(subwords.target)], subwords, settings)
 

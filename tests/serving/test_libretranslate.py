@@ -216,6 +216,7 @@ def test_directions_have_the_tags_of_their_models():
     ]
     names = "en-zh", "en-zh-hans", "en-deu"
     tags = [read_directions([name], [opus])[0].tag for name in names]
+    assert [one.name for one in read_directions(["zh-*"], [opus])] == ["zh-de"]
     assert tags == [">>zho_Hans<<", ">>zho_Hans<<", ">>deu<<"]
     for wrong in ["en", "en-fr", "EN-de", "", "en-de,", "en-de,en-de", "en_de", "xx-de"]:
         with pytest.raises(UserError):

@@ -36,7 +36,7 @@ def test_of_two_one_is_chosen(models, tmp_path):
 
 
 def test_symbols_are_added_after_the_last_id(directory, subwords, tmp_path):
-    recipe = ExistingSubwords(directory, symbols=["<2de>"]).with_symbols(["<BT>", "<2de>"])
+    recipe = ExistingSubwords(directory, symbols=["<2de>", "<2de>", "<BT>"])
     made = recipe.train([], tmp_path / "more" / "subwords.model")
     assert made.pieces() == recipe.pieces() == [*subwords.pieces(), "<2de>", "<BT>"]
     lines = ["red house 12", "Straße", "<2x> <"]

@@ -104,7 +104,8 @@ def test_language_codes_are_the_symbols_that_there_can_be(made):
 def test_a_file_that_is_damaged_or_was_imported_with_punctuation_is_refused(made, tmp_path):
     content = json.loads(made[0][0].content.content()) | {"punctuation": "moses:en"}
     path = tmp_path / "subwords.model"
-    for end in (None, 999):
-        path.write_text(json.dumps(content, separators=(",", ":"))[:end])
+    whole = json.dumps(content, separators=(",", ":"))
+    for text in (whole, whole[:999], whole.replace("==", "="), '{"marian":1}'):
+        path.write_text(text)
         with pytest.raises(UserError, match=r"import (the model|it) again"):
             open_subwords(path)

@@ -13,6 +13,7 @@ from t2t_repro.text.scripts import HAN, KANA, bleu_tokenizer, length_in_letters,
         ("这本日语书的名字叫の", HAN, "zh", 29),
         ("彼女は本を読みました", KANA, "char", 24),
         ("เธออ่าน", "THAI", "char", 7),
+        ("เธออ่าน ア", "THAI", "char", 10),
         ("한국 a", None, "13a", 6),
         # Half of the text is not most of it.
         ("李abc", None, "13a", 6),

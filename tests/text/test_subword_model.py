@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.text import subword_model
 from t2t_repro.text.marian import MarianFile
 from t2t_repro.text.sentencepiece import SentencePieceModel
-from t2t_repro.text.subword_model import (
-    SHARED_SUBWORDS,
-    SOURCE_SUBWORDS,
-    TARGET_SUBWORDS,
-    SubwordPair,
-    matching_ids,
-    open_pair,
-    open_subwords,
-    shared,
-)
+from t2t_repro.text.subword_model import SHARED_SUBWORDS, SOURCE_SUBWORDS, TARGET_SUBWORDS
 from t2t_repro.text.t2t import T2TSubwords
 from tests.text.marian_directory import train
 from tests.text.test_t2t import VOCABULARY, write
@@ -23,20 +15,22 @@ from tests.text.test_t2t import VOCABULARY, write
 
 def test_the_file_says_which_kind_it_is(tmp_path, subwords):
     for quote in ("'", '"', ""):
-        assert isinstance(open_subwords(write(tmp_path / "v", VOCABULARY, quote)), T2TSubwords)
-    assert isinstance(open_subwords(subwords.model_path), SentencePieceModel)
+        path = write(tmp_path / "v", VOCABULARY, quote)
+        assert isinstance(subword_model.open_subwords(path), T2TSubwords)
+    assert isinstance(subword_model.open_subwords(subwords.model_path), SentencePieceModel)
     (tmp_path / "v").write_text("<pad>\n<EOS>\n")
     with pytest.raises(UserError, match="not a SentencePiece model"):
-        open_subwords(tmp_path / "v")
+        subword_model.open_subwords(tmp_path / "v")
 
 
 def test_a_pair_is_opened_from_its_files(models, tmp_path):
-    for pair in (shared(models["plain"]), SubwordPair(models["plain"], models["tagged"])):
+    plain, tagged = models["plain"], models["tagged"]
+    for pair in (subword_model.shared(plain), subword_model.SubwordPair(plain, tagged)):
         folder = tmp_path / str(len(pair.files()))
         folder.mkdir()
         for name, content in pair.contents().items():
             (folder / name).write_bytes(content)
-        again = open_pair(folder)
+        again = subword_model.open_pair(folder)
         assert again.checksum() == pair.checksum()
         assert (again.source is again.target) == (pair.source is pair.target)
         assert [one.size for one in again] == [one.size for one in pair]
@@ -51,7 +45,7 @@ def test_training_pairs_have_the_code_in_front_of_the_target(tmp_path):
     for name, languages in ((SOURCE_SUBWORDS, codes), (TARGET_SUBWORDS, [])):
         content = MarianFile(model, pieces, languages=languages).content()
         (tmp_path / name).write_bytes(content)
-    pair = open_pair(tmp_path)
+    pair = subword_model.open_pair(tmp_path)
     lines, targets = ["1 2", "", ">>en<< 2"], ["2", "1 1 2", ""]
     (sources, lengths), (ids, counts) = pair.encode_blocks(lines, targets)
     expected = [[code, *rest] for code, *rest in pair.source.encode(lines)]
@@ -67,16 +61,16 @@ def test_a_directory_has_the_files_of_one_pair(tmp_path, subwords, names):
     for name in names:
         (tmp_path / name).write_bytes(subwords.sentencepiece())
     with pytest.raises(UserError, match=str(tmp_path)):
-        open_pair(tmp_path)
+        subword_model.open_pair(tmp_path)
 
 
 def test_subwords_of_tensor2tensor_and_sentencepiece_match(subwords, tmp_path):
     """PAD and EOS, which have other names there, are the same; an empty line is not a subword."""
     t2t = T2TSubwords(write(tmp_path / "vocab", [*VOCABULARY[:20], "", *VOCABULARY[20:]]))
     longer = T2TSubwords(write(tmp_path / "longer", [*VOCABULARY, "wombat_"]))
-    ids = matching_ids(longer, t2t)
+    ids = subword_model.matching_ids(longer, t2t)
     assert [*ids[:20], *ids[20:-1] - 1] == [*range(len(VOCABULARY))]
     assert ids[-1] == -1
-    assert matching_ids(t2t, longer)[20] == -1
-    across = matching_ids(subwords, t2t)
+    assert subword_model.matching_ids(t2t, longer)[20] == -1
+    across = subword_model.matching_ids(subwords, t2t)
     assert across[:2].tolist() == [0, 1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro.text.tags import Tags
+from t2t_repro.text.tags import Tags, languages_in_front
 
 SPECIAL = ["<pad>", "</s>", "<unk>", "<0x0A>"]
 OPUS = [">>deu<<", ">>fra<<", ">>zho_Hans<<", "a"]
@@ -33,6 +33,14 @@ def test_a_wrong_or_missing_code_is_named_with_those_that_exist(pieces, line, na
     tags = {word.strip(",") for word in fault.split() if word[0] in "<>"}
     assert tags >= {*named}
     assert bool(tags) == bool(named)
+
+
+@pytest.mark.parametrize(
+    ("line", "front"),
+    [(" <news> <2de> <b>a</b>", "<news> <2de> "), ("<b>a</b>", ""), (">>Hallo<<, sagte er.", "")],
+)
+def test_the_tags_in_front_go_up_to_the_last_language_s(line, front):
+    assert languages_in_front(line) == front
 
 
 def test_each_of_ten_faults_is_logged_where_it_is_first(caplog):

@@ -2,6 +2,7 @@
 
 import io
 import random
+from typing import Any
 from unicodedata import normalize
 
 import pytest
@@ -35,25 +36,13 @@ def test_counted_words_make_the_model_that_their_text_makes(tmp_path):
     odd = ["  two  spaces ", "a\u00a0b", "x\u3000y ½ ﬁ", "…", "▁mark▁", "e\u0301 \u0301", "한 🦄"]
     corpus = sentences(500) + odd * 5 + ["1,234.5 a-b"] * 9
     made = SubwordTraining(400, normalization="nmt_nfkc").train(corpus, tmp_path / "a.model")
-    plain = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(line.replace("▁", " ").encode() for line in corpus),
-        model_writer=plain,
-        model_type="bpe",
-        vocab_size=400,
-        character_coverage=0.9999,
-        split_digits=False,
-        split_by_unicode_script=True,
-        normalization_rule_name="nmt_nfkc",
-        byte_fallback=True,
-        pad_id=PAD_ID,
-        eos_id=EOS_ID,
-        unk_id=UNK_ID,
-        bos_id=-1,
-        max_sentence_length=2**30,
-        num_threads=4,
-        minloglevel=2,
-    )
+    plain, lines = io.BytesIO(), (line.replace("▁", " ").encode() for line in corpus)
+    given: Any = {"sentence_iterator": lines, "model_writer": plain, "minloglevel": 2}
+    given |= {"model_type": "bpe", "vocab_size": 400, "character_coverage": 0.9999}
+    given |= {"split_digits": False, "split_by_unicode_script": True, "byte_fallback": True}
+    given |= {"normalization_rule_name": "nmt_nfkc", "max_sentence_length": 2**30}
+    given |= {"num_threads": 4, "pad_id": PAD_ID, "eos_id": EOS_ID, "unk_id": UNK_ID, "bos_id": -1}
+    sentencepiece.SentencePieceTrainer.train(**given)
     # As a bool: pytest would take minutes to show the difference.
     assert bool(made.sentencepiece() == plain.getvalue())
 
@@ -99,3 +88,8 @@ def test_descriptions_of_older_data_still_match():
 def test_symbols_that_cannot_be_told_from_text_are_refused(symbol):
     with pytest.raises(UserError, match="cannot be a symbol"):
         SubwordTraining(symbols=[symbol])
+
+
+def test_subwords_cannot_be_learned_from_nothing(tmp_path):
+    with pytest.raises(UserError, match="there is no text"):
+        SubwordTraining(300).train([], tmp_path / "made.model")

@@ -53,6 +53,15 @@ class Run:
         return state
 
 
+def test_the_best_of_a_run_without_its_checkpoints_is_not_deleted(tmp_path):
+    run = Run(tmp_path, every_steps=2)
+    run.checkpoints.save_best(RunState(step=2))
+    assert run.restore() == RunState()
+    run.checkpoints.save_best(RunState(step=3))
+    with pytest.raises(UserError, match="checkpoints are gone"):
+        run.restore()
+
+
 def test_other_weights_are_refused_by_name(tmp_path, monkeypatch):
     sizes = {"dropout": 0.1}
     ours, deep = Run(tmp_path, sizes=sizes), Run(tmp_path / "2", sizes=sizes | {"num_layers": 2})

@@ -272,7 +272,7 @@ def test_a_mistake_is_one_line_before_data_are_prepared(initial, other):
     start = from_model(initial)
     for bindings, message in (
         (["train.init_checkpoint = 'best'"], r"train\.init_from is not bound"),
-        ([start, "train.init_checkpoint = 'beste'"], "init_from: .*beste"),
+        ([start, "train.init_checkpoint = 'beste'"], "init_from: .*beste.*init_checkpoint=av"),
         ([start, "LayerConfig.d_ff = 8"], r"d_ff 16 there, 8 now"),
     ):
         with pytest.raises(UserError, match=message):

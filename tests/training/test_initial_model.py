@@ -1,5 +1,7 @@
 """What one model takes of another: rows by subword, everything else as it is."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -83,6 +85,9 @@ def test_rows_are_copied_by_subword_whatever_is_tied(before, now, subwords, tmp_
     assert record.new_rows["embedding/table"] == 275 - common
     assert record.weights_sha256 == weights_hash(rest)
     assert (record.checkpoint, record.model_dir) == ("checkpoints/step-7", str(tmp_path))
+    shutil.copytree(tmp_path / "checkpoints", tmp_path / "old" / "checkpoints")
+    named = "old/checkpoints/step-7"
+    assert InitialModel(tmp_path, named).checkpoint == named
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,8 @@ import pytest
 from t2t_repro.training.run_state import DevScores, RunState
 from t2t_repro.training.schedule import TrainingSchedule
 
-BEFORE = RunState(
-    step=5,
-    best_score=10.0,
-    best_nll=3.0,
-    nll_of_best_score=3.5,
-    stale=2,
-    metric="BLEU",
-    criterion="score",
-)
+# The best score is 10, the best nll 3, and 3.5 that of the best score.
+BEFORE = RunState(5, 0, 0, 10.0, 3.0, 3.5, stale=2, metric="BLEU", criterion="score")
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,8 @@ import tensorflow as tf
 from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy
-from tests.training.tiny import (
-    assert_close,
-    assert_same,
-    copies,
-    global_batches,
-    random_ids,
-    tiny_model,
-    tiny_step,
-)
+from tests.training import tiny
+from tests.training.tiny import assert_close, assert_same, copies, global_batches, tiny_step
 
 
 def train(step, steps=9):
@@ -106,7 +99,7 @@ def test_four_micro_batches_on_one_device_are_one():
     lengths, rng = [6, 5, 1, 0, 4, 6, 0, 0], np.random.default_rng(0)
     four, one = tiny_step(micro_batches=4), tiny_step()
     for number in range(3):
-        batch = [random_ids(rng, 4, np.minimum(lengths, top), 6) for top in (4, 6)]
+        batch = [tiny.random_ids(rng, 4, np.minimum(lengths, top), 6) for top in (4, 6)]
         ours = four(number, *batch)
         theirs = one(number, *[ids.reshape(1, 8, 6) for ids in batch])
         np.testing.assert_allclose(ours, theirs, rtol=1e-4)
@@ -145,7 +138,7 @@ def of_the_whole_batch(model, batch, cross_entropy):
 def test_the_report_is_global_and_clipping_acts_on_the_sum():
     settings = {"micro_batches": 2, "loss": CrossEntropy(0.2)}
     batch = list(global_batches(2, 2))[1]
-    sums, gradients = of_the_whole_batch(tiny_model(), batch, CrossEntropy(0.2))
+    sums, gradients = of_the_whole_batch(tiny.tiny_model(), batch, CrossEntropy(0.2))
     norm = float(tf.linalg.global_norm(gradients))
 
     clipping = functools.partial(keras.optimizers.SGD, 1.0, global_clipnorm=norm / 3)
@@ -170,7 +163,7 @@ def test_the_report_is_global_and_clipping_acts_on_the_sum():
 )
 def test_any_optimizer_is_keras_s_own_on_the_whole_batch(make):
     """Where Keras clips, the sum is clipped."""
-    model, step = tiny_model(), tiny_step(2, micro_batches=2, optimizer=make)
+    model, step = tiny.tiny_model(), tiny_step(2, micro_batches=2, optimizer=make)
     optimizer = make()
     optimizer.build(model.trainable_variables)
     for number, batch in enumerate(global_batches(3, 2)):
@@ -204,7 +197,7 @@ def test_dropout_is_a_function_of_seed_step_and_micro_batch(two_micro_batches):
 def test_mixed_bfloat16_learns():
     step = tiny_step(dtype="mixed_bfloat16")
     batch = next(global_batches(1, 1))
-    sums = tiny_model().loss_sums(*[ids[0] for ids in batch], CrossEntropy())
+    sums = tiny.tiny_model().loss_sums(*[ids[0] for ids in batch], CrossEntropy())
     losses = [float(step(number, *batch).loss) for number in range(40)]
     assert losses[-1] < losses[0] - 0.3
     assert {str(weight.dtype) for weight in step.model.trainable_variables} == {"float32"}

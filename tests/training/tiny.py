@@ -46,20 +46,14 @@ def devices(replicas):
 
 
 def tiny_step(
-    replicas=1,
-    dropout=0.0,
-    dtype="float32",
-    optimizer=None,
-    jit_compile=False,
-    decay=None,
-    **settings,
+    replicas=1, dropout=0.0, dtype="float32", optimizer=None, jit_compile=False, **settings
 ):
     """A TrainStep; `optimizer` is a function that makes one, `seed` one of the settings."""
     seed = settings.pop("seed", 7)
     with devices(replicas).scope():
         model = tiny_model(dropout, dtype=dtype)
         update = optimizer() if optimizer else adam(learning_rate=1e-3)
-        return TrainStep(model, update, StepSettings(**settings), seed, jit_compile, decay)
+        return TrainStep(model, update, StepSettings(**settings), seed, jit_compile)
 
 
 def untraced(model, optimizer, average=None, **settings) -> Any:

@@ -2,23 +2,11 @@
 
 import pytest
 
-from tests.whole.runs import (
-    CYRILLIC,
-    DATA,
-    GIN,
-    MODEL,
-    Run,
-    lines_of,
-    made_once,
-    sentences,
-    trainer,
-    translated,
-    write_lines,
-    write_task,
-)
+from tests.whole import runs
+from tests.whole.runs import CYRILLIC, DATA, GIN, MODEL, Run, trainer
 
+# Of the task: enough to learn it.
 STEPS = 400
-"""Of the task: enough to learn it."""
 TWO = """
 prepare.source_subwords = @source/SubwordTraining()
 source/SubwordTraining.vocab_size = 290
@@ -33,10 +21,10 @@ def task_run(tmp_path_factory) -> Run:
 
     def make(folder):
         evaluation = "TrainingSchedule.evaluate_every = 200"
-        write_task(folder, GIN + TWO)
-        write_lines(folder / "short", ["ant bee", "", "  ", "cat"])
-        columns = [f"{line}\tANT" for line in lines_of(folder / "test.target")]
-        write_lines(folder / "columns.tsv", columns)
+        runs.write_task(folder, GIN + TWO)
+        runs.write_lines(folder / "short", ["ant bee", "", "  ", "cat"])
+        columns = [f"{line}\tANT" for line in runs.lines_of(folder / "test.target")]
+        runs.write_lines(folder / "columns.tsv", columns)
         return {
             "datagen": ("datagen", ["--gin_file=task.gin", DATA], ""),
             "begun": trainer("model", 200, evaluation),
@@ -68,7 +56,7 @@ def task_run(tmp_path_factory) -> Run:
             "export": ("export", [MODEL, "--export_dir=servable"], ""),
         }
 
-    return made_once(tmp_path_factory, "task", make)
+    return runs.made_once(tmp_path_factory, "task", make)
 
 
 MIXED = """
@@ -95,7 +83,7 @@ def mixed_run(tmp_path_factory) -> Run:
     """Two corpora: behind <cyr> words are translated, behind <copy> they stay."""
 
     def make(folder):
-        lines = sentences(500, longest=3)
+        lines = runs.sentences(500, longest=3)
         for name, meaning, splits in (
             ("cyrillic", CYRILLIC, {"dev": lines[:20], "train": lines[40:]}),
             # Fewer: they are read more than once an epoch.
@@ -106,8 +94,8 @@ def mixed_run(tmp_path_factory) -> Run:
             ),
         ):
             for split, part in splits.items():
-                pairs = [f"{line}\t{translated(line, meaning)}" for line in part]
-                write_lines(folder / f"{name}.{split}.tsv", pairs)
+                pairs = [f"{line}\t{runs.translated(line, meaning)}" for line in part]
+                runs.write_lines(folder / f"{name}.{split}.tsv", pairs)
         own = [line for line in GIN.splitlines() if "TextFilesCorpus" not in line]
         (folder / "task.gin").write_text("\n".join(own) + MIXED)
         first, last = MIXED_STEPS
@@ -117,4 +105,4 @@ def mixed_run(tmp_path_factory) -> Run:
             "other weights": trainer("model", last, weights),
         }
 
-    return made_once(tmp_path_factory, "mixture", make)
+    return runs.made_once(tmp_path_factory, "mixture", make)

@@ -19,6 +19,7 @@ WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
 LETTERS = ["альфа", "буки", "веди", "глаголь", "добро", "есть", "живете", "зело"]
 CYRILLIC = dict(zip(WORDS, LETTERS, strict=True))
 
+# Of an experiment; later bindings win.
 GIN = """
 prepare.corpus = @TextFilesCorpus()
 TextFilesCorpus.train = ('train.source', 'train.target')
@@ -45,7 +46,6 @@ DevEvaluation.sentences = 10
 BeamSearch.beam_size = 2
 train.deterministic = True
 """
-"""Of an experiment; later bindings win."""
 
 MODEL, DATA = "--model_dir=model", "--data_dir=data"
 
@@ -62,8 +62,8 @@ class Run(NamedTuple):
     outcomes: dict[str, Outcome]
 
 
+# Verb, arguments and standard input.
 Command = tuple[str, Sequence[str], str]
-"""Verb, arguments and standard input."""
 
 
 def made_once(

@@ -6,7 +6,6 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.processes import CHECKOUT, output_of
@@ -26,7 +25,7 @@ PAGES = {
 @pytest.fixture
 def workplace(tmp_path):
     """A folder with the model directory that the pages name."""
-    subwords = shared(SentencePieceModel(write_subwords(tmp_path / "subwords.model")))
+    subwords = shared(write_subwords(tmp_path / "subwords.model"))
     place = tmp_path / "runs" / "quickstart" / "model"
     written(place, random_model(subwords.target), subwords)
     return tmp_path

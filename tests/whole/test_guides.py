@@ -73,8 +73,8 @@ def test_flags_are_defined(command):
             assert f'"{word[2:].split("=")[0]}"' in source
 
 
+# Flags of absl and TensorFlow.
 THEIRS = {"help", "tf_xla_persistent_cache_directory"}
-"""Flags of absl and TensorFlow."""
 
 
 def test_flags_that_are_named_alone_are_somebody_s():
@@ -100,16 +100,9 @@ def test_an_example_of_an_experiment_is_accepted(page, example, tmp_path, monkey
     experiment.configure(path, [])
 
 
-BINDINGS = sorted(
-    {
-        binding
-        for binding in (
-            *re.findall(r'--gin_param="([^"]+)"', ALL),
-            *re.findall(r"`([A-Za-z]\w*\.\w+ = [^`]+)`", ALL),
-        )
-        if not OWN.search(binding)
-    }
-)
+NAMED = re.findall(r'--gin_param="([^"]+)"', ALL)
+NAMED += re.findall(r"`([A-Za-z]\w*\.\w+ = [^`]+)`", ALL)
+BINDINGS = sorted({binding for binding in NAMED if not OWN.search(binding)})
 
 
 # Bindings that have these called.
@@ -133,11 +126,11 @@ def test_a_binding_is_accepted(binding, monkeypatch):
 FILE = re.compile(
     r"\.(py|md|gin|sh|json|ya?ml|txt|spm|npz|h5|bin|pbtxt|tsv|de|en|model|safetensors|tflite|html)$"
 )
+# Names with a dot that gin does not configure.
 NOT_CONFIGURED = {
     "MarianMTModel", "MarianTokenizer", "constraints", "dev", "experiment", "given", "lm_head",
     "t2t_repro", "test", "tf", "torch", "wandb",
 }  # fmt: skip
-"""Names with a dot that gin does not configure."""
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([A-Za-z]\w*\.[a-z]\w*)`", ALL))))

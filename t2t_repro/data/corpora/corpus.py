@@ -1,5 +1,6 @@
 """The protocol of a corpus: named splits of sentence pairs, and a description of its content."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -7,6 +8,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from t2t_repro.errors import UserError
 
 _Entry = TypeVar("_Entry")
+# A line break, or half a character (a lone surrogate).
+_BROKEN = re.compile("[\n\ud800-\udfff]")
 
 Pair = tuple[str, str]
 """(source, target): one line each, unchanged but for the newline at its end."""
@@ -66,11 +69,11 @@ def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]
     """Yields the pairs of a split, checked, since users write corpora too.
 
     Raises:
-        UserError: an item is not a pair of strings, or has a line break.
+        UserError: an item is not a pair of strings, or has a line break or half a character.
     """
     for pair in corpus.read(split, download_dir):
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
-        if not (is_pair and all(isinstance(side, str) and "\n" not in side for side in pair)):
+        if not is_pair or any(not isinstance(side, str) or _BROKEN.search(side) for side in pair):
             problem = f"{type(corpus).__name__}.read yields {pair!r} in the split {split!r}"
-            raise UserError(f"{problem}, expected pairs of strings, each on one line")
+            raise UserError(f"{problem}, expected pairs of strings, each one line of UTF-8")
         yield pair

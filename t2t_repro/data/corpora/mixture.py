@@ -191,7 +191,7 @@ class Reversed(Altered):
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yields the pairs of a split with source and target exchanged."""
-        for source, target in self.corpus.read(split, download_dir):
+        for source, target in read_pairs(self.corpus, split, download_dir):
             yield target, source
 
 

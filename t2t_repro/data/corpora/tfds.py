@@ -99,15 +99,22 @@ class TfdsCorpus:
         """Yields the pairs of a split in the order of its files; newlines become spaces.
 
         `download_dir` is not used, since `prepare` has downloaded the data.
+
+        Raises:
+            UserError: a file of the data set is missing or damaged.
         """
         import tensorflow as tf  # Takes seconds, as TFDS does: only where data are read.
 
         keys = self.source_language, self.target_language
         features = {key: tf.io.FixedLenFeature([], tf.string) for key in keys}
-        for batch in _records(self._prepared_builder(), self._tfds_splits[split]):
-            examples = tf.io.parse_example(batch, features)
-            sources, targets = (map(_one_line, examples[key].numpy()) for key in keys)
-            yield from zip(sources, targets, strict=True)
+        try:
+            for batch in _records(self._prepared_builder(), self._tfds_splits[split]):
+                examples = tf.io.parse_example(batch, features)
+                sources, targets = (map(_one_line, examples[key].numpy()) for key in keys)
+                yield from zip(sources, targets, strict=True)
+        except (RuntimeError, tf.errors.OpError) as error:
+            problem = f"TFDS's {self.name!r} cannot be read ({reason_of(error)})"
+            raise UserError(f"{problem}: copy it again, or run tfds build {self.name}.") from error
 
     def _builder(self) -> Any:
         """Opens the data set, prepared or not."""

@@ -8,7 +8,6 @@ one row. Rows of embeddings are in the order of the model's own vocabulary.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,15 +37,11 @@ SOURCE, TARGET, SOFTMAX, LOGITS_BIAS = _TABLES.values()
 SHARED = "model.shared.weight"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
-# Twice the most by which a number below 1 differs from its bfloat16.
-_ROUNDING = 4e-3
-
 # Keras's names of the activations, by those of transformers.
 ACTIVATIONS: dict[str, str] = SETTINGS["activations"]
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """The common traits of published models of one kind, a row of settings.yml.
 
     Attributes:
@@ -345,7 +340,8 @@ def position_kind(
     for kind in kinds:
         # Without tables, nothing has checked that `length` fits into memory.
         expected = SINUSOIDS[kind](np.arange(length if tables else 0), d_model)
-        fits = [np.allclose(table, expected, rtol=0, atol=_ROUNDING) for table in tables]
+        # 4e-3: twice the most by which a number below 1 differs from its bfloat16.
+        fits = [np.allclose(table, expected, rtol=0, atol=4e-3) for table in tables]
         # Transformers compute the first kind for a stack whose table is not stored.
         if all(fits) and (kind == kinds[0] or len(fits) == len(POSITIONS)):
             return kind

@@ -27,12 +27,12 @@ _LANGUAGES = ("source_language", "target_language")
 
 
 def licence_of(directory: Path) -> str:
-    """Returns the licence in the card of a downloaded model, or "" if there is none."""
+    """Returns the licence in the card of a downloaded model, the first of several; "" if none."""
     card = directory / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.exists() else ""
     # A card begins with metadata, in YAML: a line of "---", and all lines before the next one.
     metadata_lines = re.match(r"---\n(?:(?!---).*\n)*", text)
-    matched = metadata_lines and re.search(r"(?m)^license: *(.+)\n", metadata_lines[0])
+    matched = metadata_lines and re.search(r"(?m)^license:(?:\n *-)? *(\S.*)\n", metadata_lines[0])
     return matched[1].strip("\"' ") if matched else ""
 
 

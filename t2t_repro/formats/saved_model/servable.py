@@ -211,7 +211,7 @@ class Servable(tf.Module):
         tokens, is_blank = self._target_text.encode(prefix)
         lengths = tf.where(is_blank, 0, tf.cast(tokens.row_lengths(), tf.int32))
         limits = self._translator.max_target_lengths(sentences.lengths)
-        is_cut = (lengths > limits) & (sentences.lengths > 0)
+        is_cut = (lengths > limits - self._translator.codes) & (sentences.lengths > 0)
         padded = tokens[:, : self._longest_target()].to_tensor(PAD_ID)
         prefix_ids = tf.where(is_blank[:, None], PAD_ID, padded)
         result = self._search_sentences(self._translator, sentences, 1, prefix=prefix_ids)

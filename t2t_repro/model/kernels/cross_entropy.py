@@ -11,12 +11,6 @@ import tensorflow as tf
 
 from t2t_repro.model.kernels import gpu
 
-LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
-"""Logits computed at a time: enough to fill a GPU, few enough for a CPU's cache (16 MiB)."""
-
-_MULTIPLE_ON_A_GPU = 8
-"""Tokens at a time are a multiple of this; XLA would copy others to pad them."""
-
 
 def summed_cross_entropy(
     x: tf.Tensor, table: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float
@@ -109,22 +103,15 @@ def _softmax_passes(
         weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
         p_x += tf.cast(tf.matmul(e, weighted, transpose_a=True), tf.float32)
         block_p_table = tf.cast(tf.cast(tf.matmul(e, table), tf.float32) / s, x.dtype)
-        return (
-            block + 1,
-            p_x,
-            normalizers.write(block, tf.squeeze(log_normalizer, axis=1)),
-            p_table.write(block, block_p_table),
-        )
+        normalizers = normalizers.write(block, tf.squeeze(log_normalizer, axis=1))
+        return block + 1, p_x, normalizers, p_table.write(block, block_p_table)
 
+    normalizers = tf.TensorArray(tf.float32, size=blocks, element_shape=[None])
+    p_table = tf.TensorArray(x.dtype, size=blocks, element_shape=[None, d_model])
     _, p_x, normalizers, p_table = tf.while_loop(
         lambda block, *_: block < blocks,
         add_block,
-        (
-            tf.constant(0),
-            tf.zeros(table.shape),
-            tf.TensorArray(tf.float32, size=blocks, element_shape=[None]),
-            tf.TensorArray(x.dtype, size=blocks, element_shape=[None, d_model]),
-        ),
+        (tf.constant(0), tf.zeros(table.shape), normalizers, p_table),
         parallel_iterations=1,  # More would keep the logits of several blocks.
     )
     p_table = tf.reshape(p_table.stack(), [-1, d_model])[:tokens]
@@ -144,6 +131,7 @@ def _softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
     """Returns the most tokens of a block, and a number of which its size must be a multiple."""
-    if gpu.has_gpu():
-        return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
-    return max(1, LOGITS_ON_A_CPU // vocab_size), 1
+    # Logits enough to fill a GPU, few enough for a CPU's cache (16 MiB). On a GPU tokens come in
+    # multiples of 8: XLA would copy others to pad them.
+    logits, multiple = (2**28, 8) if gpu.has_gpu() else (2**22, 1)
+    return max(1, logits // vocab_size), multiple

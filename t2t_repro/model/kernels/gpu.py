@@ -20,11 +20,8 @@ from tensorflow.compiler.tf2xla.python import xla  # There is no public optimiza
 _compiled = ContextVar("compiled", default=False)
 
 # The constants of Philox4x32-10; see `philox`.
-_PHILOX_ROUNDS = 10
 _PHILOX_FACTORS = 0xD2511F53, 0xCD9E8D57
-_PHILOX_STEPS = [
-    [step * i % 2**32 for i in range(_PHILOX_ROUNDS)] for step in (0x9E3779B9, 0xBB67AE85)
-]
+_PHILOX_STEPS = [[step * i % 2**32 for i in range(10)] for step in (0x9E3779B9, 0xBB67AE85)]
 
 Words = Sequence[tf.Tensor]
 """uint32 tensors of one shape."""

@@ -1,6 +1,7 @@
 """TensorFlow Datasets: the pairs that TFDS itself reads, in the order of the files."""
 
 import json
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -72,6 +73,14 @@ def test_splits_are_read_whole_in_either_direction_and_in_the_order_of_the_files
     assert [source for source, _ in pairs] == [
         source for shard in range(2) for source in read_by_tfds(data_dir, f"train[{shard}shard]")
     ]
+
+
+def test_a_record_file_that_is_missing_is_one_line(data_dir, tmp_path):
+    copy = shutil.copytree(data_dir, tmp_path / "copy")
+    for path in copy.rglob("*train*-of-*"):
+        path.unlink()
+    with pytest.raises(UserError, match="cannot be read"):
+        list(tiny(str(copy)).read("train", tmp_path))
 
 
 @pytest.mark.parametrize("split", ["train[5:47]", "train[-30%:]+test[:1]"])

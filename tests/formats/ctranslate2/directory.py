@@ -17,6 +17,7 @@ D_MODEL, D_FF, HEADS, POSITIONS = 16, 24, 4, 40
 WORDS = [f"w{number}" for number in range(30)]
 
 _ENDS = {"decoder_start_token": "</s>", "add_source_eos": True}
+# What converters set; see `write`.
 FAMILIES: dict[str, dict[str, Any]] = {
     "OpenNMT-py": {
         "spec": {"num_layers": (2, 1)}, "special": ["<unk>", "<blank>", "<s>", "</s>"],
@@ -41,7 +42,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "config": {"layer_norm_epsilon": 1e-3, "add_source_eos": True},
     },
 }  # fmt: skip
-"""What converters set; see `write`."""
 
 
 def write(

@@ -106,12 +106,12 @@ def published():
 
 
 SCALE = "scale_embedding = None, expected True"
+# Models of which only some fields are quoted, and why they are refused. All others are read.
 INCOMPLETE = {
     "Helsinki-NLP/opus-mt-en-de as a dict in a model-card test (transformers 4.9, to_dict)": SCALE,
     "a custom model of MarianMTModel (zh-th tokenizer script)": "vocab_size = None",
     "opus-mt-en-jap (vocab 46276)": SCALE,
 }
-"""Models of which only some fields are quoted, and why they are refused. All others are read."""
 
 
 def test_all_published_models_that_are_whole_are_read(published, tmp_path, caplog):

@@ -195,7 +195,7 @@ def test_an_imported_directory_is_complete_and_says_where_it_is_from(tmp_path):
     assert translator.max_source_length == 64
 
 
-def test_a_model_in_a_directory_is_found_or_both_are_named(tmp_path):
+def test_a_model_in_a_directory_is_found_or_both_are_named(tmp_path, monkeypatch):
     for step in (500, 1000):
         write_marian_model(tmp_path / f"checkpoint-{step}")
         (tmp_path / "tokenizer_config.json").write_text("{}")
@@ -204,6 +204,11 @@ def test_a_model_in_a_directory_is_found_or_both_are_named(tmp_path):
                 assert files.name == "checkpoint-500"
     with pytest.raises(UserError, match=r"checkpoint-1000, .*checkpoint-500"):
         model_files(tmp_path).__enter__()
+    # Unless it is one itself.
+    write_marian_model(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with model_files(tmp_path.relative_to(tmp_path)) as files:
+        assert files == tmp_path
 
 
 def test_a_model_of_the_hub(tmp_path, monkeypatch):
@@ -217,7 +222,11 @@ def test_a_model_of_the_hub(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     flags = [f"--model={name}", "--model_dir=model"]
-    (outcome,) = outcomes_of([("import_marian", flags, "")], tmp_path)
+    wrong = ["--model=hub", "--model_dir=x", "--revision=a"], [*flags, "--revision=b"]
+    commands = [("import_marian", one, "") for one in (flags, *wrong)]
+    outcome, *refused = outcomes_of(commands, tmp_path)
     assert outcome.status == 0, outcome.err
+    for one, said in zip(refused, ("--revision is for", "cannot download"), strict=True):
+        assert said in one.err.splitlines()[-1]
     (ancestor,) = read_ancestry(ModelDirectory(tmp_path / "model").ancestry_json)
     assert (ancestor.model_dir, ancestor.checkpoint) == (name, f"model.safetensors@{commit}")

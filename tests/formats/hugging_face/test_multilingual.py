@@ -207,7 +207,7 @@ def test_another_tokenizer_is_refused(small, fields, named):
 def test_the_command_says_the_licence_and_makes_a_directory_for_translate(tmp_path):
     theirs = shutil.copytree(HERE / "nllb", tmp_path / "theirs")
     flags = ["--model=theirs", "--model_dir=model", "--target_language=deu_Latn"]
-    (theirs / "README.md").write_text("---\nlanguage:\n- en\nlicense: cc-by-nc-4.0\n---\n# A\n")
+    (theirs / "README.md").write_text("---\nlanguage:\n- en\nlicense:\n- cc-by-nc-4.0\n---\n# A\n")
     (outcome,) = outcomes_of([("import_hugging_face", flags, "")], tmp_path)
     assert outcome.status == 0, outcome.err
     assert "licence: cc-by-nc-4.0" in outcome.err

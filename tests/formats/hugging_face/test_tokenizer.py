@@ -53,11 +53,17 @@ def test_what_changes_ids_is_refused_by_name(tmp_path, config, named):
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("vocab.json", "[]"), ("source.spm", None), ("target.spm", "<html>")]
+    ("name", "content"),
+    [
+        ("vocab.json", "[]"),
+        ("source.spm", None),
+        ("target.spm", "<html>"),
+        ("special_tokens_map.json", "{"),
+    ],
 )
 def test_a_damaged_or_missing_file_is_named(tmp_path, name, content):
     folder = write_marian_text(tmp_path / "theirs")
-    (folder / name).unlink()
+    (folder / name).unlink(missing_ok=True)
     if content is not None:
         (folder / name).write_text(content)
     with pytest.raises(UserError, match=rf"{name} cannot be used"):

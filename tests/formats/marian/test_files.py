@@ -22,27 +22,17 @@ from t2t_repro.formats.imported import model_files, write_imported
 from t2t_repro.formats.marian import read_marian
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 from tests.commands import outcomes_of
-from tests.formats.marian.directory import (
-    OPTIONS,
-    PRE_NORM,
-    STUDENT,
-    TIED,
-    formulas_of,
-    random_tensors,
-    save,
-    write_map,
-    write_model,
-    write_spm,
-)
+from tests.formats.marian import directory
+from tests.formats.marian.directory import OPTIONS, PRE_NORM, STUDENT, TIED, random_tensors, save
 from tests.marian_formulas import assert_same_weights, logits_of
 from tests.text.marian_directory import SOURCE_TEXT, TARGET_TEXT, train
 
 
 def write(folder, joint=True, options=TIED):
     """A model with SentencePiece's vocabularies; returns its weights."""
-    names = write_spm(folder, joint)
+    names = directory.write_spm(folder, joint)
     models = [sentencepiece.SentencePieceProcessor(model_file=str(folder / x)) for x in names]
-    return write_model(folder, (len(models[0]), len(models[1])), names, options)
+    return directory.write_model(folder, (len(models[0]), len(models[1])), names, options)
 
 
 def write_changed(folder, options):
@@ -80,7 +70,7 @@ def test_log_probabilities_are_those_of_the_formulas(joint, options, tmp_path):
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     theirs = text.source.ids[source], text.target.ids[target]
     tensors = random_tensors((len(text.source.ids) - 1, len(text.target.ids) - 1), options)
-    logits = formulas_of(tensors, options).logits(*theirs)
+    logits = directory.formulas_of(tensors, options).logits(*theirs)
     expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     np.testing.assert_allclose(log_p[:, 1:], expected[:, text.target.ids[1:]], atol=2e-5)
     assert np.exp(log_p[:, 0]).max() == 0
@@ -147,13 +137,13 @@ def test_an_ensemble_becomes_a_directory_for_each_model(tmp_path):
 def vocabulary_of(tmp_path, ids, rows, name="vocab.yml", tokenizers=False):
     """The text of a model with a vocabulary that is no .spm."""
     if name.endswith((".yml", ".json")):
-        write_map(tmp_path / name, ids)
+        directory.write_map(tmp_path / name, ids)
     else:
         (tmp_path / name).write_text("".join(f"{piece}\n" for piece in ids), encoding="utf-8")
     if tokenizers:
         for side, lines in (("source", SOURCE_TEXT), ("target", TARGET_TEXT)):
             (tmp_path / f"{side}.spm").write_bytes(train(lines))
-    write_model(tmp_path, (rows, rows), [name, name])
+    directory.write_model(tmp_path, (rows, rows), [name, name])
     ((_, text, search, *_),) = read_marian(tmp_path)
     (tmp_path / "ours").mkdir(exist_ok=True)
     return text, text.write(tmp_path / "ours"), search
@@ -239,7 +229,7 @@ def test_sides_that_share_an_embedding_can_have_other_pieces(tmp_path):
     names = ["source.vocab", "target.vocab"]
     for name, words in zip(names, ("a b c", "x y z"), strict=True):
         (tmp_path / name).write_text("\n".join(["<unk>", "</s>", *words.split()]) + "\n")
-    write_model(tmp_path, (5, 5), names)
+    directory.write_model(tmp_path, (5, 5), names)
     ((_, text, *_),) = read_marian(tmp_path)
     np.testing.assert_array_equal(text.source.ids, text.target.ids)
     assert text.source.file.pieces[3:] == ["a", "b", "c"]
@@ -278,6 +268,7 @@ def call_binary(folder):
 
 
 MORE = {"Wpos": np.zeros((50, 8), np.float32)}
+# How a model is damaged, by what the error must name.
 BROKEN: dict[str, Any] = {
     "model.npz": lambda f: os.truncate(f / "model.npz", 1000),
     "vocab.spm .* expected": lambda f: (f / "vocab.spm").write_bytes(train(SOURCE_TEXT, 60)),
@@ -288,19 +279,9 @@ BROKEN: dict[str, Any] = {
     "int8 numbers": lambda f: change_weights(f, lambda a: a.update(Wemb=np.int8(a["Wemb"]))),
     "encoder_l1_self_Wq": lambda f: change_weights(f, lambda a: a.pop("encoder_l1_self_Wq")),
 }
-"""How a model is damaged, by what the error must name."""
-
-
-@pytest.mark.parametrize("named", BROKEN)
-def test_damaged_files_are_one_line(named, tmp_path):
-    write(tmp_path)
-    BROKEN[named](tmp_path)
-    with pytest.raises(UserError, match=named):
-        read_marian(tmp_path)
 
 
 def write_aliases(folder):
-    write(folder)
     lists = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefghijklmnop"))
     (folder / "decoder.yml").write_text(f"a: &a [x, x, x]\n{lists}")
 
@@ -313,22 +294,22 @@ def write_zeros(folder):
 
 
 def write_header(folder):
-    write(folder)
     shape = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n"
     with zipfile.ZipFile(folder / "model.npz", "a") as file:
         file.writestr("x.npy", b"\x93NUMPY\x01\x00" + bytes([len(shape), 0]) + shape)
 
 
+# How a small model is made to claim, or become, a large one, by what the error names.
 BOMBS: dict[str, Any] = {
     "decoder.yml": write_aliases, "expand": write_zeros, "npz": write_header,
     "weights": lambda folder: write_changed(folder, {"enc-depth": 10**9}),
 }  # fmt: skip
-"""Writes a model of small files that claim or become a large one, by what the error names."""
 
 
-@pytest.mark.parametrize("named", BOMBS)
-def test_small_files_that_would_fill_the_memory_are_refused(named, tmp_path):
-    BOMBS[named](tmp_path)
+@pytest.mark.parametrize("named", [*BROKEN, *BOMBS])
+def test_damaged_files_and_small_ones_that_would_fill_the_memory_are_one_line(named, tmp_path):
+    write(tmp_path)
+    (BROKEN | BOMBS)[named](tmp_path)
     with pytest.raises(UserError, match=named):
         read_marian(tmp_path)
 

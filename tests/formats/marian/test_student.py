@@ -15,7 +15,7 @@ from t2t_repro.decoding.shortlist import ShortlistFile
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.formats.imported import model_files, write_imported
-from t2t_repro.formats.marian import read_marian
+from t2t_repro.formats.marian import _find_vocabularies, read_marian
 from t2t_repro.formats.marian_binary import OPTIONS, read_binary, write_shortlist
 from t2t_repro.formats.marian_export import write_marian_model
 from t2t_repro.text.subword_model import SubwordPair, shared
@@ -126,6 +126,8 @@ def test_what_marian_cannot_hold_is_refused_by_name(sizes, named, subwords, tmp_
 
 def test_files_may_be_compressed_one_by_one_and_have_no_config(exported, tmp_path):
     (tmp_path / "adapter_config.json").touch()
+    # Beside a model it need not even be whole.
+    (tmp_path / "train.log.gz").write_bytes(gzip.compress(bytes(2**25))[:-9])
     for path in exported.glob("*[!l]"):
         (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
     (plain,) = read_marian(exported)
@@ -145,12 +147,17 @@ def test_files_of_a_pair_belong_together_in_a_folder_of_several(exported, tmp_pa
     for path in exported.iterdir():
         shutil.copy(path, tmp_path / path.name.replace(".", ".enpt.", 1))
         (tmp_path / path.name.replace(".", ".aabb.", 1)).write_bytes(b"another pair's")
+    # Not that of a model whose name ends alike.
     config = tmp_path / "config.enpt.yml"
+    (tmp_path / "config.a.yml").write_text("models: [a.model.enpt.bin]\nbeam-size: 7\n")
     config.write_text(re.sub(r"(\w+)(\..*(?:bin|spm))", r"\1.enpt\2", config.read_text()))
     (found,), (plain,) = map(read_marian, (tmp_path / "model.enpt.bin", exported))
     assert_same_weights(found.model, plain.model)
     np.testing.assert_equal(found.shortlist, plain.shortlist)
     assert found.decoding.replace(".enpt", "") == plain.decoding
+    if [path.unlink() for path in tmp_path.glob("trgvocab*")]:
+        with pytest.raises(UserError, match="trgvocab"):
+            _find_vocabularies(tmp_path, tmp_path / "model.enpt.bin")
 
 
 def test_inputs_are_rounded_by_texts_alone(imported, tmp_path):

@@ -22,19 +22,9 @@ TYPES: dict[int, Any] = {1: ctypes.c_float, 3: ctypes.c_int32, 9: ctypes.c_int64
 STRING_BYTES = 24
 
 POINTER = ctypes.c_void_p
-RETURNS_POINTER = (
-    "TF_NewStatus",
-    "TF_Message",
-    "TF_NewGraph",
-    "TF_NewSessionOptions",
-    "TF_LoadLibrary",
-    "TF_LoadSessionFromSavedModel",
-    "TF_GraphOperationByName",
-    "TF_AllocateTensor",
-    "TF_TensorData",
-    "TF_StringGetDataPointer",
-)
-RETURNS_SIZE = ("TF_StringGetSize", "TF_Dim")
+RETURNS_POINTER = """TF_NewStatus TF_Message TF_NewGraph TF_NewSessionOptions TF_LoadLibrary
+TF_LoadSessionFromSavedModel TF_GraphOperationByName TF_AllocateTensor TF_TensorData
+TF_StringGetDataPointer"""
 
 
 class Place(ctypes.Structure):
@@ -48,9 +38,9 @@ class Session:
 
     def __init__(self, folder, ops, saved_model):
         self.tf = ctypes.CDLL(str(Path(folder) / "libtensorflow_cc.so.2"))
-        for name in RETURNS_POINTER:
+        for name in RETURNS_POINTER.split():
             getattr(self.tf, name).restype = POINTER
-        for name in RETURNS_SIZE:
+        for name in ("TF_StringGetSize", "TF_Dim"):
             getattr(self.tf, name).restype = ctypes.c_int64
         self.status = POINTER(self.tf.TF_NewStatus())
         for library in ops:

@@ -10,18 +10,13 @@ from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from t2t_repro.formats.saved_model import export
-from t2t_repro.formats.saved_model.export import (
-    SERVER_FILES,
-    WARM_UP_FILE,
-    next_version,
-    write_saved_model,
-)
+from t2t_repro.formats.saved_model.export import next_version, write_saved_model
 
 PUBLIC = {"serving_default", "nbest", "token_ids", "score", "prefix", "sample", "alignment"}
 
 
 def test_the_warm_up_requests_are_answered(serve, export_dir, graph):
-    path = str(export_dir / "3" / WARM_UP_FILE)
+    path = str(export_dir / "3" / export.WARM_UP_FILE)
     records = [*tf.data.TFRecordDataset(path).as_numpy_iterator()]
     requests = [PredictionLog.FromString(record).predict_log.request for record in records]
     assert {request.model_spec.name for request in requests} == {"made"}
@@ -96,7 +91,7 @@ def test_a_version_appears_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_files_for_the_server(tmp_path):
     (tmp_path / "batching_params.pbtxt").write_text("max_batch_size { value: 8 }")
     write_saved_model(Nothing(), tmp_path, 1, "made")
-    assert {path.name for path in tmp_path.iterdir()} == {"1", *SERVER_FILES}
+    assert {path.name for path in tmp_path.iterdir()} == {"1", *export.SERVER_FILES}
     config = text_format.Parse((tmp_path / "models.config").read_text(), ModelServerConfig())
     (model,) = config.model_config_list.config
     assert (model.name, model.base_path) == ("made", "/models/made")

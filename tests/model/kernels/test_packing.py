@@ -29,24 +29,6 @@ def padded_ids(draw, empty=None):
     return np.where(np.arange(width) < np.array(lengths)[:, None], ids, 0).astype(np.int32)
 
 
-def vectors_for(ids, width, seed=0):
-    return np.random.default_rng(seed).normal(size=(*ids.shape, width)).astype(np.float32)
-
-
-def slots_for(draw, *sides):
-    """As many slots as the tokens of every side need, or a few more."""
-    return [1 + np.count_nonzero(ids) + draw(st.integers(0, 3)) for ids in sides]
-
-
-def pack(x, ids, capacity=None):
-    """Vectors [batch, length, width] of ids with an empty row in the end, one by one."""
-    x, ids = np.asarray(x), np.asarray(ids)
-    capacity = capacity or 1 + np.count_nonzero(ids)
-    vectors = np.full((1, capacity, x.shape[-1]), 7.0, np.float32)
-    vectors[0, 1 : 1 + np.count_nonzero(ids)] = x[ids != 0]
-    return Packed(tf.constant(vectors), PackedLayout.of(tf.constant(ids), capacity))
-
-
 @given(padded_ids(), st.integers(0, 3))
 def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
     ids = with_empty_row(tf.constant(ids)).numpy()
@@ -91,7 +73,9 @@ def test_the_model_has_the_same_loss_and_gradients(options, data):
     target = tf.constant(data.draw(padded_ids(empty)))
     model = small_model(**options)
     expected = loss_and_gradients(model, source, target)
-    found = loss_and_gradients(model, source, target, slots_for(data.draw, source, target))
+    # As many slots as the tokens of each side need, or a few more.
+    slots = [1 + np.count_nonzero(ids) + data.draw(st.integers(0, 3)) for ids in (source, target)]
+    found = loss_and_gradients(model, source, target, slots)
     for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
@@ -114,7 +98,9 @@ def test_what_padding_holds_reaches_no_token():
     ids = np.array([[5, 4, 0, 0], [3, 2, 1, 1], [0, 0, 0, 0]])
     attention = MultiHeadAttention(HEADS, DEPTH, DEPTH)
     attention.build((None, None, 8))
-    packed = pack(vectors_for(ids, 8), ids, capacity=9)
+    vectors = np.full((1, 9, 8), 7.0, np.float32)
+    vectors[0, 1:7] = np.random.default_rng(0).normal(size=(6, 8))
+    packed = Packed(tf.constant(vectors), PackedLayout.of(tf.constant(ids), 9))
     with tf.GradientTape() as tape:
         tape.watch(packed.vectors)
         output = attention(packed, attention_mask=tf.constant(ids != 0)[:, None])
