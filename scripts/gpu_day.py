@@ -4,7 +4,8 @@ Every case trains by the trainer's own code, in a process of its own, on random 
 each:
 
     losses    base without dropout in float32, on the GPU with kernels and XLA: the greatest
-              difference of its losses from the CPU's by the plain formulas; also with one of both
+              difference of its losses from the CPU's by the plain formulas, if that case has
+              run; also with one of both
     speed     base and big as the paper trains them, in bfloat16 and in float32: tokens a second,
               and the most memory of the GPU that was in use
 

@@ -105,7 +105,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_directory(path: Path) -> Iterator[Path]:
     """Yields a temporary, empty directory, which is renamed to `path` at the end.
 
-    Nothing remains after an error; leftovers of a killed process are deleted.
+    Nothing but new parents remains after an error; leftovers of a killed process are deleted.
 
     Args:
         path: a directory that is missing or empty; only one process may make it at a time.

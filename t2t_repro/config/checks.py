@@ -16,7 +16,8 @@ from t2t_repro.errors import UserError
 def check_values(bindings: Mapping[str, Any]) -> None:
     """Compares literal values with annotations, and checks that macros are bound.
 
-    The values of references and macros are checked later, when gin calls the constructors.
+    The values of references and macros are checked later, when gin calls what is
+    `values.configurable`.
 
     Args:
         bindings: the values of parameters and macros, by name (see `gin_text.bindings_in`).

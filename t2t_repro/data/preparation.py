@@ -125,7 +125,7 @@ def prepare_corpus(settings: Preparation, data_dir: Path) -> None:
     If the data are prepared, checks that the corpus has the same files.
 
     Args:
-        settings: those of the subwords do not matter.
+        settings: those of the subwords do not matter, but an existing model must be there.
         data_dir: see `prepared`.
 
     Raises:

@@ -86,7 +86,7 @@ class PreparedData:
         checksum: of the manifest; several workers compare it.
 
     Raises:
-        UserError: a file is missing or has another size.
+        UserError: a file is missing, damaged, or has another size.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -104,11 +104,7 @@ class PreparedData:
         # Old data have neither "cleaning" nor "files".
         self.cleaning: dict[str, dict[str, int]] = manifest.get("cleaning", {})
         self.checksum = hashlib.sha256((directory / _MANIFEST).read_bytes()).hexdigest()
-        sizes = _file_sizes(directory)
-        for name, size in manifest.get("files", {}).items():
-            if sizes.get(name) != size:
-                received = f"has {sizes[name]} bytes" if name in sizes else "is missing"
-                raise self._damaged(name, f"{received}, expected {size} bytes")
+        self._check_files(manifest.get("files", {}))
         self.subwords = open_pair(directory)
 
     def store(self, split: str) -> TokenStore:
@@ -184,6 +180,14 @@ class PreparedData:
         if name not in named:
             raise UserError(f"no split {name!r} in these data, expected one of {', '.join(named)}")
         return named[name]
+
+    def _check_files(self, expected: Mapping[str, int]) -> None:
+        """Checks that all files are there, each of its size in bytes; else raises a UserError."""
+        sizes = _file_sizes(self.directory)
+        for name, size in expected.items():
+            if sizes.get(name) != size:
+                received = f"has {sizes[name]} bytes" if name in sizes else "is missing"
+                raise self._damaged(name, f"{received}, expected {size} bytes")
 
     def _damaged(self, name: str, problem: str) -> UserError:
         """Returns an error that names a file, what is wrong ("is missing") and how to mend it."""

@@ -64,7 +64,7 @@ def count_training_pairs(settings: Preparation, data_dir: Path) -> int:
     Otherwise downloads the corpus if it is missing, and cleans it.
 
     Args:
-        settings: those of the subwords do not matter.
+        settings: those of the subwords do not matter, but an existing model must be there.
         data_dir: see `prepared`.
 
     Raises:

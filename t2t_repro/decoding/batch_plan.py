@@ -245,8 +245,8 @@ def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray
 def available_memory() -> int | None:
     """Returns the free memory in bytes, or None if unknown.
 
-    It is the machine's, or the container's if that is lower. Without /proc, as on macOS, it is the
-    machine's whole memory.
+    It is the machine's, or the container's (cgroup v2) if that is lower. Without /proc, as on
+    macOS, it is the machine's whole memory.
     """
     limits = []
     with suppress(OSError, ValueError):

@@ -86,7 +86,8 @@ class TreeGrammar:
         subwords: subword models of a treebank. A word begins with SentencePiece's mark of a space;
             a symbol that is not one subword cannot be written.
         tags: words that may have only certain tags, by these tags: {"IN RB": "about"}. All are
-            separated by spaces (see `settings.tree_grammar`).
+            separated by spaces (see `settings.tree_grammar`). Unknown tags are left out; if all are
+            unknown, any tag is allowed.
         other_tags: the tags that all other words may have; "" for any tag.
 
     Raises:

@@ -35,8 +35,8 @@ class Translation(NamedTuple):
 
     Attributes:
         text: the sentence.
-        score: in nats. Beam search's is log-probability divided by the length penalty. After
-            reranking it is the reranker's own measure.
+        score: in nats. Beam search's is log-probability, divided by the length penalty if it
+            is finished. After reranking it is the reranker's own measure.
         finished: whether it ended by itself; otherwise it is cut off at the limit of its length.
         truncated: whether its source or its prefix was cut off.
     """

@@ -89,7 +89,8 @@ def translate_sentences(
     URLs, placeholders and the like occur in a translation exactly as often as in its line. If the
     model does not keep them, the parts between them are translated by themselves; so are the parts
     between tags that alignment cannot place. Text without words stays as it is. The code of a
-    target language in front of a line is put in front of each of its sentences.
+    target language in front of a line is put in front of each of its sentences, and left out of the
+    translation.
 
     Args:
         lines: any texts. White space at the ends of a line stays, too.

@@ -89,8 +89,9 @@ def without_key(text: str) -> str:
 def sound_text(source: str, translation: Translation, encoding: str) -> str:
     """Returns the translation of `without_key(source)`, with the mark of the shortcut key.
 
-    Returns "" if it is broken: cut off, left untranslated, with other placeholders than the source,
-    with characters that the file's encoding lacks, or if either has control characters.
+    Returns "" if it is broken: cut off, left untranslated though it has parts to keep, with other
+    placeholders than the source, with characters that the file's encoding lacks, or if either has
+    control characters.
     """
     text, kept_parts = translation.text, kept(source)
     # If the model loses a placeholder, `translate_sentences` returns the source. One or two words

@@ -493,7 +493,7 @@ class ImportedText(NamedTuple):
     """The text of a model.
 
     Attributes:
-        max_length: the most subwords of a sentence, EOS included; None without such a limit.
+        max_length: the most subwords of a sentence, EOS included; None or 2**31 without a limit.
     """
 
     source: ImportedSide

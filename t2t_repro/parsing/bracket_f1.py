@@ -76,7 +76,8 @@ def bracket_f1(
             the figure of at most 40 words.
 
     Raises:
-        UserError: a reference is not a tree, or a sentence has several references.
+        UserError: a reference is not a tree, a sentence has several references, or the numbers of
+            sentences differ.
     """
     sentences = count_brackets(translations, references)
     name = "bracket F1"

@@ -6,8 +6,9 @@ Each checkpoint exists whole or not at all, whenever the writer is killed.
     folder/checkpoint                         TensorFlow's list of them, newest last
     folder/.partial/                          the one that is being written
 
-A new checkpoint is on the disk before an older one is deleted. TensorFlow's CheckpointManager
-orders checkpoints by the clock, and loses some when the clock is set back; here their names do.
+A new checkpoint is on the disk before an older one is deleted, one of the same step just before the
+new one takes its name. TensorFlow's CheckpointManager orders checkpoints by the clock, and loses
+some when the clock is set back; here their names do.
 """
 
 import os

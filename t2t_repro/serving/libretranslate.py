@@ -182,17 +182,23 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
     Raises:
         UserError: the body or the URL is malformed, or not in UTF-8.
     """
-    multipart = _MULTIPART.match(content_type)
-    is_form = multipart or content_type.lower().startswith("application/x-www-form-urlencoded")
     try:
-        # A line break at the end is not part of the last field.
-        text = body.decode().rstrip() if is_form else ""
-        form = _read_parts(text, multipart[1]) if multipart else _read_fields(text)
-        fields = form | _read_fields(url_query)
+        form = _read_form(body, content_type)
+        fields = (form or {}) | _read_fields(url_query)
     except ValueError as error:
         raise UserError(f"expected a form or URL in UTF-8: {reason_of(error)}") from error
     document = {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
-    return document if is_form else document | read_json(body or b"{}")
+    return document | read_json(body or b"{}") if form is None else document
+
+
+def _read_form(body: bytes, content_type: str) -> dict[str, list[str]] | None:
+    """Returns the values of each field of a form, by name; None if the type is not a form's."""
+    if multipart := _MULTIPART.match(content_type):
+        return _read_parts(body.decode(), multipart[1])
+    if content_type.lower().startswith("application/x-www-form-urlencoded"):
+        # A line break at the end is not part of the last field.
+        return _read_fields(body.decode().rstrip())
+    return None
 
 
 def _read_parts(text: str, boundary: str) -> dict[str, list[str]]:

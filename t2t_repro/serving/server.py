@@ -40,7 +40,8 @@ class Options(NamedTuple):
         rest_port: the port to listen on; 0 for any free one.
         max_request_mb: the most MiB of a request.
         client_seconds: the most seconds for a client to send a request's headers, and its body.
-        max_batch_size: the most rows of a request, and of requests that are joined.
+        max_batch_size: the most texts of a request, and the most rows (lines, pieces of HTML) of
+            requests that are joined.
         max_waiting: the most requests that are open at a time.
         drain_seconds: the most seconds to finish requests after SIGTERM.
         split_sentences: whether texts are translated sentence by sentence.

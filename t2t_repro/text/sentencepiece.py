@@ -159,7 +159,7 @@ def _label(token: int, piece: str, begins: bool) -> str:
 class SentencePieceModel(MarkedSubwords):
     """A SentencePiece BPE model: text to ids and back.
 
-    Nothing visible is lost: `decode(encode([x])[0])` is x after the model's normalization.
+    Nothing visible but U+FFFD is lost: `decode(encode([x])[0])` is x, normalized by the model.
 
     No subword spans a space, so the ids of a line are those of its words, one after the other.
     Every word is encoded once and its ids are cached, which is several times faster than

@@ -43,8 +43,8 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
         the model; None if the run resumes, or starts from random weights.
 
     Raises:
-        UserError: `train.init_checkpoint` is bound without `train.init_from`, or the run has begun
-            without `train.init_from`.
+        UserError: `train.init_checkpoint` is bound without `train.init_from`, the run has begun
+            without `train.init_from`, or `InitialModel` raises it.
     """
     init_from, checkpoint = settings.init_from, settings.init_checkpoint
     if init_from is None and checkpoint is not None:

@@ -43,14 +43,16 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     on_train_begin
     on_train_batch_end   after every update: loss, nll, learning_rate, gradient_norm
     on_test_begin, on_test_end
-                         after every dev evaluation: nll, and the metric's name; of a mixture's
-                         corpora news/nll and so on
-    on_epoch_end         after that, with all of these; those of the dev set as val_nll and so on
+                         after every dev evaluation and preview: nll, and the metric's name, which
+                         a preview writes as bleu_of_3_sentences; of a mixture's corpora news/nll
+    on_epoch_end         after that, with all of these; those of the dev set as val_nll and so on.
+                         Before a start's first update, those of the dev set alone
     on_train_end         also where an error ends the run
 
-    The number of a batch and of an epoch is that of the update, counted from 0 as in Keras. With
-    several workers, only the first one's callbacks are called. They are there to read: a checkpoint
-    does not hold their state, so they must not change the learning rate or the weights.
+    The number of a batch and of an epoch is that of the update, counted from 0 as in Keras; -1
+    before the first. With several workers, only the first one's callbacks are called. They are
+    there to read: a checkpoint does not hold their state, so they must not change the learning rate
+    or the weights.
 
     Methods that write to TensorBoard raise a UserError if the disk fails.
 

@@ -41,7 +41,7 @@ class TrainingSchedule:
     def owes_evaluation(self, state: RunState) -> bool:
         """Returns whether a run that starts or resumes has to score the dev set first.
 
-        The last step has no scores yet if `steps` was lowered to it.
+        The last step has no scores yet if `steps` was lowered to it, or `patience`.
         """
         return state.awaits_evaluation or (self.is_over(state) and state.evaluated_at != state.step)
 

@@ -74,7 +74,7 @@ class Mixture:
     preparing data again.
 
     Args:
-        corpora: the corpora by name: letters, digits, - and _.
+        corpora: the corpora by name; no name is empty.
         tags: the tags of some corpora, such as '<2de>', or several, '<2de> <news>'.
         weights: the weights of all corpora, proportional to their sentences in an epoch; 0 leaves
             one out.

@@ -38,6 +38,7 @@ def write_argos_package(
     Raises:
         UserError: CTranslate2 cannot express the model, it has no SentencePiece model, or its
             sources begin with a language code, which Argos does not write.
+        OSError: the directory is not empty, or cannot be written.
     """
     if codes := [*translator.tags.languages.values()]:
         problem = f"sources of the model begin with a language code such as {codes[0]}"
