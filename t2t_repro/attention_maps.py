@@ -31,15 +31,13 @@ def main() -> None:
         target, target_origin = best.text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, FLAGS.source, target).maps()
     model = str(Path(FLAGS.model_dir) / checkpoint)
-    page = Path(FLAGS.output) / "attention.html"
-    pictures: dict[str, bytes] = {}
+    files = {"attention.html": as_html(maps, model, FLAGS.source, target, target_origin).encode()}
     for attention in maps if FLAGS.pictures else []:
         for layer in range(len(attention.weights)):
-            pictures[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)
-    write_whole(page, as_html(maps, model, FLAGS.source, target, target_origin).encode())
-    for name, content in pictures.items():
-        write_whole(page.with_name(name), content)
-    logging.info("attention maps: %s and %d pictures", page, len(pictures))
+            files[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)
+    for name, content in files.items():
+        write_whole(Path(FLAGS.output) / name, content)
+    logging.info("attention maps: %s/attention.html and %d pictures", FLAGS.output, len(files) - 1)
 
 
 def cli() -> None:

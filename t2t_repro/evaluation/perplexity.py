@@ -1,8 +1,5 @@
 """Negative log-likelihood and perplexity of held-out sentences, by teacher forcing."""
 
-import math
-import sys
-
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -11,11 +8,6 @@ from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.model.transformer import Transformer
-
-_WITHOUT_SMOOTHING = CrossEntropy(0.0)
-
-# The largest nll whose exponential is a float.
-_MOST_NLL = math.log(sys.float_info.max)
 
 
 class HeldOutLoss:
@@ -68,10 +60,10 @@ class HeldOutLoss:
 
         It is infinite if it does not fit into a float, e.g. after divergence.
         """
-        nll = self.nll()
-        return math.exp(nll) if nll < _MOST_NLL else math.inf
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.nll()))
 
     def _batch_sums(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns `sums` of a batch, from its ids [batch, length] int32."""
-        sums = self._model.loss_sums(source, target, _WITHOUT_SMOOTHING)
+        sums = self._model.loss_sums(source, target, CrossEntropy(label_smoothing=0.0))
         return sums.nll, sums.tokens

@@ -48,6 +48,11 @@ EARLY = {
     "port in use": ("serve", [MODEL, "--rest_port={port}"], "--rest_port={port}"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
     "hub flag twice": ("import_hugging_face", ["--model=a", "--model=b", "--model_dir=x"], "as b"),
+    "not of the hub": (
+        "import_marian",
+        ["--model=one", "--model_dir=x", "--revision=a"],
+        "--revision",
+    ),
     "no archive": ("import_marian", ["--model=a/b.tgz", "--model_dir=x"], "no such file"),
     "no language code": ("export", [MODEL, *ARGOS, "--direction=english-german"], "english-german"),
     "no module": ("translate", [MODEL, "--import=./parts.py"], "--import=./parts.py"),

@@ -146,9 +146,9 @@ def _read_config(path: Path) -> dict[str, Any]:
     """Reads the settings, which older versions of transformers wrote into three files."""
     config = read_json(path)
     if (special := path.with_name("special_tokens_map.json")).exists():
-        config = read_file(special, read_json) | config
+        config = read_json(special) | config
     if (added := path.with_name("added_tokens.json")).exists():
-        tokens = {str(number): token for token, number in read_file(added, read_json).items()}
+        tokens = {str(number): token for token, number in read_json(added).items()}
         config["added_tokens_decoder"] = tokens | (config.get("added_tokens_decoder") or {})
     return config
 
