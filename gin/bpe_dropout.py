@@ -119,6 +119,7 @@ class SubwordDropout:
             UserError: the subwords are not a BPE model of SentencePiece.
         """
 
+        # `number` is another seed, so that the sides have different random numbers.
         def segmenter(side: Side, model: SubwordModel, number: int) -> DropoutSegmenter | None:
             if side not in self.sides or not self.probability:
                 return None
@@ -163,10 +164,13 @@ class EpochStores:
     def _expect_lengths(
         self, segmenters: "Segmenters", longest: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Segments a sample in epoch 0; returns `expected_lengths`."""
+        """Segments a sample of the store as in epoch 0; returns `expected_lengths`.
+
+        A side without a segmenter keeps its lengths.
+        """
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
         sample = blocks[:: math.ceil(len(blocks) / _SAMPLE_BLOCKS)]
-        # The ids of the sample after it is segmented, of source and target.
+        # How many ids the segmented sample has, of source and target.
         totals = np.sum([tokens for _, tokens in self._pool.map(sample)], axis=0).tolist()
         sampled = np.concatenate([block.indices for block in sample])
         sides = self._store.source_lengths, self._store.target_lengths
@@ -194,7 +198,10 @@ class EpochStores:
         self._pool.close()
 
     def _begin(self, epoch: int) -> Future[TokenStore]:
-        """Starts to make the store of an epoch, unless that was begun; returns its future."""
+        """Starts to make the store of an epoch, unless that was begun; returns its future.
+
+        The future has the error if it fails.
+        """
         if epoch in self._made:
             return self._made[epoch]
         self._made[epoch] = future = Future[TokenStore]()
@@ -203,7 +210,7 @@ class EpochStores:
             try:
                 future.set_result(self._make(epoch))
             except BaseException as error:
-                # Raised where the store is waited for.
+                # Raised where the store is waited for. Without it, that would wait for ever.
                 future.set_exception(error)
 
         # A daemon thread: at exit, Python would wait for the threads of an executor.
@@ -211,12 +218,17 @@ class EpochStores:
         return future
 
     def _make(self, epoch: int) -> TokenStore:
-        """Segments the sentences of an epoch; returns them in a store of temporary files."""
+        """Segments the sentences of an epoch; returns them in a store of temporary files.
+
+        Raises:
+            UserError: there is no disk space for it.
+        """
         longest_source, longest_target = (int(side.max()) for side in self.expected_lengths)
         blocks = _blocks(epoch, self._sentences(epoch), (longest_source, longest_target))
         try:
             with ExitStack() as opened:
-                # Unnamed files, which vanish with the process.
+                # Unnamed files, which vanish with the process. The store still reads them after
+                # they are closed.
                 files = {name: opened.enter_context(TemporaryFile()) for name in STORE_FILES}
                 for parts, _ in self._pool.map(blocks):
                     for name, part in parts.items():
@@ -233,7 +245,14 @@ class EpochStores:
 def _expected(
     lengths: NDArray[np.int32], sampled: NDArray[np.integer], after: int, longest: int
 ) -> NDArray[np.int32]:
-    """Returns the expected lengths of a side, if the sentences `sampled` grew to `after` ids."""
+    """Returns the expected lengths of a side (see `EpochStores`).
+
+    Args:
+        lengths: [sentences] the lengths in plain BPE.
+        sampled: indices of the sentences of the sample.
+        after: the number of ids of the sample after it is segmented.
+        longest: the most ids of a sentence that becomes longer.
+    """
     # In integers, rounded up, so that all workers have the same.
     before = int(lengths[sampled].sum(dtype=np.int64))
     expected = -(-lengths.astype(np.int64) * after // before)
@@ -276,7 +295,12 @@ def _blocks(
 
 @dataclass
 class _Segment:
-    """A function that segments blocks of the store in a directory; picklable, for processes."""
+    """A function that segments blocks of the store in a directory; picklable, for processes.
+
+    Attributes:
+        directory: the directory of the prepared data.
+        segmenters: the segmenters of source and target.
+    """
 
     directory: Path
     segmenters: "Segmenters"
@@ -286,11 +310,16 @@ class _Segment:
         return TokenStore(self.directory)
 
     def __call__(self, block: _Block) -> tuple[dict[str, bytes], tuple[int, int]]:
-        """Returns the bytes of each file of a store, by name, and the numbers of ids per side."""
+        """Segments a block.
+
+        Returns:
+            the bytes of each file of a store, by name; and how many ids source and target have.
+        """
         plain = self._store.sentences(block.indices)
         limits = block.longest or (None, None)
         sides = []
         for segment, side, limit in zip(self.segmenters, plain, limits, strict=True):
+            # A side without a segmenter keeps its ids.
             if segment is not None:
                 side = _limited(segment(block.epoch, block.numbers, side), side, limit)
             sides.append(side)
@@ -300,8 +329,12 @@ class _Segment:
 
 
 def _limited(segmented: FlatIds, plain: FlatIds, longest: int | None) -> FlatIds:
-    """Returns the segmented sentences, with the plain one for each of more than `longest` ids."""
-    (new_ids, new_lengths), (plain_ids, plain_lengths) = segmented, plain
+    """Returns the segmented sentences, with the plain one for each of more than `longest` ids.
+
+    With None as `longest`, all are as segmented.
+    """
+    new_ids, new_lengths = segmented
+    plain_ids, plain_lengths = plain
     is_long = new_lengths > (longest or np.inf)
     lengths = np.where(is_long, plain_lengths, new_lengths)
     ids = np.empty(lengths.sum(), np.int32)
@@ -374,9 +407,14 @@ class DropoutSegmenter:
         return words.replaced(changed, self._segment(plain, keys[changed], made[changed]))
 
     def _count_made(self, keys: NDArray[np.uint64], draw: int) -> NDArray[np.int64]:
-        """Draws how many merges of each word are made before one is dropped; `draw` is from 0.
+        """Draws how many merges of each word are made before one is dropped.
 
-        `_MOST_MERGES` means that so many are made and none is dropped yet.
+        Args:
+            keys: [words] the keys of their random numbers.
+            draw: the number of the draw, from 0; each gives other numbers.
+
+        Returns:
+            [words] numbers; `_MOST_MERGES` means that so many are made and none is dropped yet.
         """
         # Uniform below 2^63, so at least n merges are made if they are below the power of n.
         bits = _fold(keys, draw) >> np.uint64(1)
@@ -456,11 +494,12 @@ class BpeMerges:
     def __init__(self, model_path: Path) -> None:
         model = _read_bpe(model_path)
         pieces = model.pieces
+        # Does the mark of a word boundary stand at the end of a word, or at its beginning?
         at_end = model.trainer_spec.treat_whitespace_as_suffix
         self.word_marks = WordMarks.of([piece.piece for piece in pieces], at_end)
         # A better merge has a lower rank.
         self._ranks = {piece.piece: -piece.score for piece in pieces if piece.type == _MERGED}
-        # [vocabulary], by id.
+        # [vocabulary] the text of each id, in UTF-8.
         self._texts = [_text(piece) for piece in pieces]
         # The id of every symbol, and of every byte, as int32 bytes.
         self._ids: dict[str, bytes] = {}
@@ -479,10 +518,13 @@ class BpeMerges:
                 self._whole.add(number)
         # A merge makes one piece of two, so n characters take n - 1.
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
+        # The cache of `characters`, by the ids of a word.
         self._splits: dict[bytes, Split] = {}
 
     def characters(self, word: bytes) -> Split:
-        """Returns a word before its first merge; cached, since most words occur many times.
+        """Returns a word split into characters, before its first merge.
+
+        Splits are cached, since most words occur many times.
 
         Args:
             word: ids of its text, as int32 bytes; how they split it does not matter.
@@ -497,7 +539,10 @@ class BpeMerges:
         return split
 
     def _split_characters(self, ids: Sequence[int]) -> Split:
-        """Splits the text of ids into characters; each id in `_whole` becomes one marked symbol."""
+        """Splits the text of ids into characters; each id in `_whole` becomes one marked symbol.
+
+        The candidates of the split are sorted: the best is first, and of equal ones the left one.
+        """
         # Several ids, each a byte, may be one character, so the text between whole symbols is
         # joined before it is decoded. Invalid UTF-8, which SentencePiece never makes, raises a
         # UnicodeDecodeError.
@@ -513,39 +558,45 @@ class BpeMerges:
         return Split(symbols, sorted(self._candidates(symbols, range(len(symbols)))))
 
     def after(self, split: Split, candidate: int) -> Split:
-        """Returns the split after a candidate's merge; cached in `split.following`."""
+        """Returns the split after a merge: that of the candidate with this index, from 0.
+
+        It is cached in `split.following`.
+        """
         following = split.following[candidate]
         if following is None:
             _, merged = split.candidates[candidate]
             symbols = split.symbols.copy()
             symbols[merged : merged + 2] = [symbols[merged] + symbols[merged + 1]]
             # Candidates that share no symbol with the merge stay; those behind it move by one.
-            candidates = [
-                (rank, left if left < merged else left - 1)
-                for rank, left in split.candidates
-                if abs(left - merged) > 1
-            ]
+            staying = [(rank, left) for rank, left in split.candidates if abs(left - merged) > 1]
+            candidates = [(rank, left if left < merged else left - 1) for rank, left in staying]
+            # The new symbol may merge with the one before it, and with the one after it.
             candidates += self._candidates(symbols, (merged - 1, merged))
             candidates.sort()
             following = split.following[candidate] = Split(symbols, candidates)
         return following
 
     def encode(self, split: Split) -> bytes:
-        """Returns the ids of a word as int32 bytes; a symbol without an id is spelled in bytes."""
+        """Returns the ids of a word, as int32 bytes.
+
+        A symbol without an id, which is a character, is spelled in bytes of UTF-8.
+        """
         return b"".join([self._ids.get(symbol) or self._spell(symbol) for symbol in split.symbols])
 
     def _candidates(self, symbols: list[str], lefts: Iterable[int]) -> list[tuple[float, int]]:
-        """Returns the possible merges of the symbols at some indices with the next ones."""
-        candidates = []
-        for left in lefts:
-            if 0 <= left < len(symbols) - 1:
-                rank = self._ranks.get(symbols[left] + symbols[left + 1])
-                if rank is not None:
-                    candidates.append((rank, left))
-        return candidates
+        """Returns the possible merges of symbols with the next ones: rank, and index of the left.
+
+        Args:
+            symbols: all symbols of a word.
+            lefts: indices of the left symbols, in any order; those that have no next one, or are
+                outside the word, give no merge.
+        """
+        inside = [left for left in lefts if 0 <= left < len(symbols) - 1]
+        ranked = [(self._ranks.get(symbols[left] + symbols[left + 1]), left) for left in inside]
+        return [(rank, left) for rank, left in ranked if rank is not None]
 
     def _spell(self, character: str) -> bytes:
-        """Returns the ids of a character's UTF-8 bytes, as int32 bytes."""
+        """Returns the ids of the pieces <0x..> for a character's UTF-8 bytes, as int32 bytes."""
         return b"".join(self._byte_ids[bytes([byte])] for byte in character.encode())
 
 
@@ -560,6 +611,7 @@ class _Words:
 
     def __init__(self, merges: BpeMerges, sentences: FlatIds) -> None:
         tokens, self._lengths = sentences
+        # [sentences] the index in `tokens` of each sentence's first id.
         first_ids = np.cumsum(self._lengths) - self._lengths
         marks = merges.word_marks
         marked = np.array(marks.marked)[tokens]
@@ -569,6 +621,7 @@ class _Words:
         begins[first_ids] = True
         self._starts = np.flatnonzero(begins)
         self._ends = np.append(self._starts[1:], len(tokens))
+        # [sentences] the number of words.
         counts = np.add.reduceat(begins, first_ids, dtype=np.int64)
         self.sentence = np.repeat(np.arange(len(counts)), counts)
         self.place = np.arange(len(self._starts)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -580,7 +633,7 @@ class _Words:
         return self._ids[self._starts[word] * _ID_BYTES : self._ends[word] * _ID_BYTES]
 
     def replaced(self, words: NDArray[np.integer], ids: list[bytes]) -> FlatIds:
-        """Returns the sentences with other ids for some words.
+        """Returns the sentences with other ids for some words, and their new lengths.
 
         Args:
             words: the indices of these words, ascending.
@@ -591,22 +644,26 @@ class _Words:
         for start, end, new in zip(starts.tolist(), ends.tolist(), ids, strict=True):
             parts += [self._ids[copied:start], new]
             copied = end
-        parts.append(self._ids[copied:])
+        replaced = b"".join([*parts, self._ids[copied:]])
         sizes = np.fromiter(map(len, ids), np.int64, len(ids))
+        # Not `growth[...] +=`, which would count only one of a sentence's words.
         growth = np.zeros(len(self._lengths), np.int64)
         np.add.at(growth, self.sentence[words], (sizes - (ends - starts)) // _ID_BYTES)
         lengths = (self._lengths + growth).astype(np.int32)
-        return np.frombuffer(b"".join(parts), np.int32), lengths
+        return np.frombuffer(replaced, np.int32), lengths
 
 
 def _text(piece: ModelProto.SentencePiece) -> bytes:
-    """Returns the text of a piece in UTF-8; of a byte's piece, the byte itself."""
+    """Returns the text of a piece in UTF-8; of the piece of a byte, the byte itself."""
     # The piece of the byte 65 is "<0x41>".
     return bytes([int(piece.piece[1:-1], 16)]) if piece.type == _BYTE else piece.piece.encode()
 
 
 def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:
-    """Returns 64 pseudo-random bits for each key and number: SplitMix64 (Steele et al., 2014)."""
+    """Returns 64 pseudo-random bits for each key and number: SplitMix64 (Steele et al., 2014).
+
+    Of one key and many numbers, or of many keys and one number, the one holds for all.
+    """
     # The state advances before its first output, so number n takes n + 1 steps. NumPy silently
     # wraps products of arrays, but warns about scalars.
     steps = np.atleast_1d(numbers).astype(np.uint64) + np.uint64(1)

@@ -78,12 +78,11 @@ class GeneratedCorpus:
         """Returns the arguments, Babel's version, and a hash of a sample, to notice other data."""
         sample = _draw_new(random.Random(0), 200, set(), set())
         text = "\n".join("\t".join(pair) for pair in sample)
+        sizes = {f"{split}_size": self._sizes[split] for split in self.splits}
         return {
             "corpus": "GeneratedCorpus",
             "seed": self._seed,
-            "train_size": self._sizes["train"],
-            "dev_size": self._sizes["dev"],
-            "test_size": self._sizes["test"],
+            **sizes,
             "babel": babel.__version__,
             "sample_sha256": hashlib.sha256(text.encode("utf-8")).hexdigest(),
         }
@@ -92,7 +91,10 @@ class GeneratedCorpus:
         """Does nothing: the sentences are generated as they are read."""
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split; `download_dir` is not used."""
+        """Yields the pairs of a split; `download_dir` is not used.
+
+        The splits before it are drawn too, since none of its sentences may occur in them.
+        """
         sources: set[str] = set()
         targets: set[str] = set()
         for name, size in self._sizes.items():
@@ -108,7 +110,10 @@ class GeneratedCorpus:
 def _draw_new(
     rng: random.Random, number: int, sources: set[str], targets: set[str]
 ) -> Iterator[Pair]:
-    """Draws pairs with sides that are not in `sources` or `targets`, and adds them to these."""
+    """Yields `number` random pairs whose sides are new: not in `sources` or `targets`.
+
+    The sides of each are added to these two sets.
+    """
     wanted = len(sources) + number
     while len(sources) < wanted:
         source, target = _draw(rng)
@@ -119,7 +124,7 @@ def _draw_new(
 
 
 def _draw(rng: random.Random) -> Pair:
-    """Fills the slots of a random frame with random pieces."""
+    """Returns a random frame, English and German, with random pieces in its slots."""
     frame = rng.choice(FRAMES)
     english: dict[str, str] = {}
     german: dict[str, str] = {}
@@ -139,5 +144,8 @@ def _slots(frame: Pair) -> tuple[str, ...]:
 
 
 def _capacity(frame: Pair) -> int:
-    """Returns the number of sentences that a frame gives; pairs of equal pieces are included."""
+    """Returns the number of sentences that a frame gives.
+
+    Those with equal pieces in two slots of a kind, which are never drawn, are counted too.
+    """
     return prod(len(pieces_of(slot.rstrip("2"))) for slot in _slots(frame))

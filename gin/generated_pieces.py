@@ -47,12 +47,12 @@ def pieces_of(kind: str) -> tuple[Pair, ...]:
 
 
 def _plain_spaces(text: str) -> str:
-    """Makes CLDR's no-break spaces plain spaces, as people type and subword models read them."""
+    """Returns a text with plain spaces for CLDR's no-break spaces, as people type them."""
     return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 def _both(form: Callable[..., str], values: Iterable[object]) -> Iterator[Pair]:
-    """Yields form(value, locale=...) of each value, for English and for German."""
+    """Yields each value as `form` writes it in English and in German: form(value, locale=...)."""
     for value in values:
         yield form(value, locale=_ENGLISH), form(value, locale=_GERMAN)
 
@@ -133,13 +133,13 @@ def _money() -> Iterator[Pair]:
 
 
 def _percentages() -> Iterator[Pair]:
-    """Formats shares: from 1.1 % in tenths, from 10 % in whole numbers."""
+    """Formats shares, from 1.1 % in tenths, from 10 % in whole numbers: "2.5%", "2,5 %"."""
     shares = [tenths / 1000 for tenths in [*range(11, 100), *range(100, 1000, 10)]]
     return _both(partial(numbers.format_percent, decimal_quantization=False), shares)
 
 
 def _integers(values: Iterable[int]) -> Iterator[Pair]:
-    """Formats whole numbers in digits: "1,100", "1.100"."""
+    """Formats whole numbers in digits: 1100 as "1,100" and "1.100"."""
     return _both(numbers.format_decimal, values)
 
 
@@ -152,7 +152,10 @@ def _large_numbers() -> Iterator[Pair]:
 
 
 def _in_pairs(kind: str) -> Iterator[Pair]:
-    """Joins every two different pieces of a kind: "Chile and Peru", "Chile und Peru"."""
+    """Joins every two different pieces of a kind: "Chile and Peru", "Chile und Peru".
+
+    Each two come in both orders.
+    """
     for first, second in permutations(pieces_of(kind), 2):
         english, german = zip(first, second, strict=True)
         yield lists.format_list(english, locale=_ENGLISH), lists.format_list(german, locale=_GERMAN)

@@ -65,8 +65,12 @@ class NoisedSource(Altered):
     def noised(self, source: str, number: int) -> str:
         """Returns the source of a pair with noise; a blank one stays unchanged.
 
-        White space separates words. In scripts without it, every character is a word. Pairs of the
-        corpus are numbered from 0.
+        White space separates words. In scripts without it, every character is a word.
+
+        Args:
+            source: the source.
+            number: the number of the pair in the corpus, from 0; with the seed, it decides on the
+                noise.
         """
         rng = random.Random(f"{self.seed} {number}")
         is_spaced = source.isascii() or unspaced_script([source]) is None
@@ -75,7 +79,8 @@ class NoisedSource(Altered):
         if words and not remaining:
             remaining = [rng.choice(words)]
         filled = [self.filler if rng.random() < self.filling else word for word in remaining]
-        # Sorted by i + q_i, with q_i uniform in [0, distance + 1).
+        # Sorted by i + q_i, with q_i uniform in [0, distance + 1): a word can pass only words that
+        # are at most `distance` positions away.
         keys = [i + rng.random() * (self.distance + 1) for i in range(len(filled))]
         order = sorted(range(len(filled)), key=keys.__getitem__)
         return (" " if is_spaced else "").join(filled[i] for i in order) or source

@@ -46,7 +46,8 @@ def small_corpus(pairs: int) -> dict[str, Any]:
 def machine_precision() -> str:
     """Returns the precision in which this machine trains faster, 'mixed_bfloat16' or 'float32'.
 
-    bfloat16 is faster if the GPU, or else the processor, computes in it; others emulate it.
+    bfloat16 is faster if the first GPU computes in it, or without a GPU the processor; others
+    emulate it.
     """
     # Not above: mistakes in a gin file are reported before TensorFlow is imported.
     import tensorflow as tf

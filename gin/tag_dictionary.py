@@ -29,7 +29,8 @@ def tag_dictionary(pairs: int, least: int = 5, share: float = 0.002) -> dict[str
             annotation; likewise for all rare words together.
 
     Returns:
-        bindings of `TreeGrammar.tags`, such as {"DT": "a the"}, and `TreeGrammar.other_tags`.
+        bindings of `TreeGrammar.tags`, the words that have the same tags, such as {"DT": "a the",
+        "NN VB": "run walk"}; and of `TreeGrammar.other_tags`, the tags of all other words.
     """
     tags_of: dict[str, Counter[str]] = defaultdict(Counter)
     # Path(): the folder of downloads, which treebanks do not use.
@@ -50,6 +51,9 @@ def tag_dictionary(pairs: int, least: int = 5, share: float = 0.002) -> dict[str
 
 
 def _frequent(counts: Counter[str], share: float) -> str:
-    """Returns the tags with more than a share of all counts, sorted, separated by spaces."""
+    """Returns the tags with more than a share of all counts, sorted, separated by spaces.
+
+    {"NN": 60, "DT": 39, "IN": 1} and a share of 0.01 give "DT NN".
+    """
     total = counts.total()
     return " ".join(sorted(tag for tag, count in counts.items() if count > share * total))

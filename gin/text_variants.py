@@ -83,7 +83,10 @@ class TextVariants:
                     yield variant
 
     def _draw_kind(self, number: int) -> tuple[str | None, random.Random]:
-        """Returns the kind of a pair's variant, or None, and the generator for further draws."""
+        """Returns the kind of a pair's variant and the generator for further draws.
+
+        The kind is CAPITALS, WORDS, or None for a pair without a variant.
+        """
         rng = random.Random(f"{self.seed} {number}")
         for kind, share in ((CAPITALS, self.capitals), (WORDS, self.words)):
             if rng.random() < share:
@@ -119,9 +122,12 @@ _SCRIPTS = ("αω", "ая", "את", "اغ", "अह", "ぁゖ", "一龥", "가�
 
 
 def _variant(kind: str, pair: Pair, rng: random.Random) -> tuple[str, Pair]:
-    """Returns the variant of a pair after its kind: WORDS also where capitals change nothing."""
+    """Returns the kind and the variant of a pair.
+
+    The kind is the given one, or WORDS where capitals would not change a side.
+    """
     source, target = _capitals(pair[0]), _capitals(pair[1])
-    # If a side would stay as it is, as in a script without capitals, so does the other.
+    # If a side would stay as it is, as in a script without capitals, the pair gets a word instead.
     if kind == WORDS or source == pair[0] or target == pair[1]:
         return WORDS, _with_word(pair, rng)
     return CAPITALS, (source, target)
@@ -133,7 +139,10 @@ def _capitals(text: str) -> str:
 
 
 def _with_word(pair: Pair, rng: random.Random) -> Pair:
-    """Replaces a number or a name that both sides have once by a random word, or else adds one."""
+    """Replaces a number or a name that both sides have once by a random word, or else adds one.
+
+    A name is a word with a capital that is not the first of its side.
+    """
     source, target = (_WORD.findall(side) for side in pair)
     common = [word for word in source if source.count(word) == target.count(word) == 1]
     # The first word has a capital in any case: "In" may be English and German.
@@ -142,13 +151,9 @@ def _with_word(pair: Pair, rng: random.Random) -> Pair:
     if not candidates:
         return _with_added_word(pair, rng)
     old = rng.choice(candidates)
-    if old.isdecimal():
-        # A whole number may get another length.
-        pattern = rng.choice(_NUMBERS)
-    else:
-        # A time or a code keeps its form.
-        pattern = _DIGIT.sub("0", old) if _DIGIT.search(old) else _NAME
-    new = _random_word(pattern, rng)
+    # A time or a code keeps its form; a whole number may get another length.
+    form = _DIGIT.sub("0", old) if _DIGIT.search(old) else _NAME
+    new = _random_word(rng.choice(_NUMBERS) if old.isdecimal() else form, rng)
 
     def replace(side: str) -> str:
         return _WORD.sub(lambda word: new if word[0] == old else word[0], side)
@@ -157,7 +162,10 @@ def _with_word(pair: Pair, rng: random.Random) -> Pair:
 
 
 def _with_added_word(pair: Pair, rng: random.Random) -> Pair:
-    """Adds the same random word at the beginning of both sides, at the end, or one at each."""
+    """Adds a random word at the beginning of both sides, at their end, or another one at each.
+
+    A word at the end stands before the last punctuation: "A dog (0000)." of "A dog."
+    """
     first, last = (_random_word(rng.choice(_WORDS), rng) for _ in range(2))
     before = rng.choice(("{}: ", "{}, ", "{} – ", "{} ")).format(first)
     after = rng.choice((" {}", " ({})", ", {}", ": {}")).format(last)

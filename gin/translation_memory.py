@@ -86,10 +86,15 @@ class TranslationMemoryCorpus:
         return (pair for kind, pair in self._units(split) if kind == "pairs")
 
     def _paths(self, split: str) -> list[Path]:
-        """Returns the files of a split; a name or pattern without any is an error."""
+        """Returns the files of a split, those of each pattern sorted.
+
+        Raises:
+            UserError: a name or pattern has no file.
+        """
         paths: list[Path] = []
         for name in self._names[split]:
             path = expanduser(name)
+            # A file may have a name that would be a pattern, such as "[1].po".
             matches = [path] if Path(path).is_file() else sorted(glob(path, recursive=True))
             if not matches:
                 raise UserError(f"TranslationMemoryCorpus.{split}: there is no file {name!r}.")
@@ -97,7 +102,10 @@ class TranslationMemoryCorpus:
         return paths
 
     def _units(self, split: str) -> Iterator[tuple[str, Pair]]:
-        """Yields "pairs" with a pair; for a unit that is skipped, the reason and an unused pair."""
+        """Yields "pairs" with each pair; for a unit that is skipped, the reason, such as "fuzzy".
+
+        The reason, too, comes with a pair, which is not to be used.
+        """
         for path in self._paths(split):
             # Compressed or not; a.po.xliff is XLIFF.
             kind = po if re.search(r"(?i)\.po(\.\w*z2?)?$", path.name) else xml
@@ -105,14 +113,17 @@ class TranslationMemoryCorpus:
                 yield (unit, ("", "")) if isinstance(unit, str) else self._pair(unit)
 
     def _pair(self, unit: Sides) -> tuple[str, Pair]:
-        """Returns "pairs" or the reason for skipping the unit, and its pair."""
+        """Returns "pairs" and the pair of a unit, each side a line without a shortcut key.
+
+        If the unit is skipped, the first is the reason, and the pair is not to be used.
+        """
         indices = _language_indices(tuple(code for code, _ in unit), self._languages)
         if len(indices) < 2:
             return "in other languages", ("", "")
         source, target = (_one_line(unit[i][1]) for i in indices)
         plain = without_key(source)
         if plain != source:
-            # Scripts without such letters have the key in brackets: (_F).
+            # Scripts without such letters have the key in brackets behind the text: (_F).
             target = re.sub(r"\s*\([&_~]\w\)|[&_~](?=[^\W\d_])", "", target, count=1)
         return ("pairs" if plain and target else "empty"), (plain, target)
 
@@ -128,7 +139,8 @@ def _one_line(text: str) -> str:
 def _language_indices(codes: tuple[str, ...], languages: tuple[str, ...]) -> list[int]:
     """Returns the index of each language among the codes; for "en" that of en, else of en-US.
 
-    Languages that no code means are left out.
+    The codes (de, en-US) and the languages (en, de) give [1, 0]. Languages that no code means are
+    left out.
     """
     # With "-" at the end: "en-us-" begins with "en-", but "enm-" does not.
     tags = [f"{code}-".lower().replace("_", "-") for code in codes]

@@ -30,6 +30,7 @@ _REGISTERED = (
 
 
 def __getattr__(name: str) -> Any:
+    """Imports a public name at its first use: Python calls this for names that are not here."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _import_modules()
@@ -37,10 +38,12 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """Lists the public names too, for completion; they may not have been imported yet."""
     return sorted({*globals(), *__all__})
 
 
 def _import_modules() -> None:
+    """Imports the modules of all public names and of all classes that Keras knows."""
     # FusedAdam is not a public name, but it is registered with Keras.
     for module in (*_MODULE_OF.values(), f"{__name__}.model.kernels.adam"):
         import_module(module)
@@ -60,6 +63,7 @@ class _Placeholder:
 
 
 def _register_placeholders() -> None:
+    """Puts a placeholder for each class in `_REGISTERED` into Keras's registry."""
     registry = sys.modules["keras"].saving.get_custom_objects()
     # A class whose module has been imported is in the registry already, and stays there.
     for name in _REGISTERED:

@@ -14,26 +14,32 @@ COMMANDS = (
 
 
 def cli() -> None:
-    """Runs the command that the first argument names; without arguments, lists all commands.
+    """Runs the command that the first argument names, e.g. attention_maps or attention-maps.
 
-    The exit status is 2 if there is no such command.
+    --version prints the version; --help, or no argument, lists all commands. For anything else
+    the exit status is 2.
     """
-    first, *others = sys.argv[1:] or ["--help"]
+    first, *arguments = sys.argv[1:] or ["--help"]
     if (command := first.replace("-", "_")) in COMMANDS:
         # The command reads its flags from here; --help shows the program's name.
-        sys.argv = [f"t2t_repro {first}", *others]
-        return import_module(f"t2t_repro.{command}").cli()
-    if first == "--version":
+        sys.argv = [f"t2t_repro {first}", *arguments]
+        import_module(f"t2t_repro.{command}").cli()
+    elif first == "--version":
         print(f"t2t_repro {version('t2t_repro')}")
-        return
-    if first != "--help":
+    elif first == "--help":
+        _list_commands()
+    else:
         print(f"error: received {first!r}, expected one of {', '.join(COMMANDS)}", file=sys.stderr)
         sys.exit(2)
-    # The reader of the list may close the pipe, as `head` does.
+
+
+def _list_commands() -> None:
+    """Prints the name of each command, and the first line of its docstring."""
+    # The reader of the list may close the pipe, as `head` does. Python ignores SIGPIPE otherwise.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     print("For details: python -m t2t_repro.<command> --help, or t2t-repro-<command> --help\n")
     for command in COMMANDS:
-        # Docstrings begin like "Trains a model: `python -m t2t_repro.trainer`."
+        # Only the summary of a line such as "Trains a model: `python -m t2t_repro.trainer`."
         summary = (import_module(f"t2t_repro.{command}").__doc__ or "").partition("\n")[0]
         print(f"  {command:15} {summary.partition(': `')[0].rstrip('.')}")
 

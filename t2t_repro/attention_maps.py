@@ -17,7 +17,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Writes the attention maps of the sentence pair in the flags: a page, and pictures."""
+    """Writes the attention maps of --source and its translation: a page, and pictures."""
     if FLAGS.pictures:
         require_installed("matplotlib", extra="plots")
     checkpoint = shared.find_checkpoint()
@@ -32,6 +32,7 @@ def main() -> None:
     maps = PairAttention(translator.model, translator.subwords, FLAGS.source, target).maps()
     model = str(Path(FLAGS.model_dir) / checkpoint)
     files = {"attention.html": as_html(maps, model, FLAGS.source, target, target_origin).encode()}
+    # Nothing is written before all is drawn.
     for attention in maps if FLAGS.pictures else []:
         for layer in range(len(attention.weights)):
             files[f"{attention.kind}_layer_{layer + 1}.png"] = layer_picture(attention, layer)

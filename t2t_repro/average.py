@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Averages the last checkpoints of --model_dir, and writes model_dir/averaged."""
+    """Averages the last --last checkpoints of --model_dir into model_dir/averaged."""
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
     last_step = max(checkpoints)
@@ -34,10 +34,13 @@ def main() -> None:
     with directory.held("average"):
         average_weights(model, checkpoints.values())
         save_weights(model, directory.averaged, last_step)
-    count = len(checkpoints)
-    fewer = f" (fewer than --last={FLAGS.last})" if count < FLAGS.last else ""
-    steps = f"steps {min(checkpoints)} to {last_step}"
-    logging.info(f"averaged {count} checkpoints{fewer}, {steps}, into {directory.averaged}")
+    logging.info(f"averaged {_description(checkpoints)}, into {directory.averaged}")
+
+
+def _description(steps: Collection[int]) -> str:
+    """Describes what is averaged: "2 checkpoints (fewer than --last=5), steps 1000 to 2000"."""
+    fewer = f" (fewer than --last={FLAGS.last})" if len(steps) < FLAGS.last else ""
+    return f"{len(steps)} checkpoints{fewer}, steps {min(steps)} to {max(steps)}"
 
 
 def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:
@@ -57,6 +60,7 @@ def average_weights(model: "Transformer", checkpoints: Collection[str]) -> None:
     for path in checkpoints:
         load_weights(model, path)
         for total, weight in zip(sums, model.trainable_variables, strict=True):
+            # In place: `total` is the array in `sums`.
             total += weight.numpy()
     for total, weight in zip(sums, model.trainable_variables, strict=True):
         weight.assign((total / len(checkpoints)).astype(np.float32))

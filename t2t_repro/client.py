@@ -36,7 +36,10 @@ def main() -> None:
 
 
 def _output_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Translates lines, whole or by sentences, and yields the lines to write."""
+    """Translates lines, whole or by sentences, and yields the lines to write.
+
+    A line of the input has as many as it has translations. Logs which are cut off.
+    """
     if (language := split_language()) is None:
         nbest_lists = _nbest_lists(lines)
     else:
@@ -47,13 +50,17 @@ def _output_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _best_translations(texts: Sequence[str]) -> Iterator[Translation]:
+    """Yields the best translation of each text."""
     return (best for best, *_ in _nbest_lists(texts))
 
 
 def _nbest_lists(texts: Sequence[str]) -> Iterator[list[Translation]]:
-    """Yields the translations of each text, the best first, in the order of the texts."""
-    size = FLAGS.batch_size
-    batches = [texts[first : first + size] for first in range(0, len(texts), size)]
+    """Yields the translations of each text, the best first, in the order of the texts.
+
+    Raises:
+        UserError: a request fails, see `_predict`.
+    """
+    batches = [texts[n : n + FLAGS.batch_size] for n in range(0, len(texts), FLAGS.batch_size)]
     # Several requests are made at a time; `map` yields their answers in order.
     with ThreadPoolExecutor(FLAGS.concurrency) as pool:
         try:
@@ -64,13 +71,20 @@ def _nbest_lists(texts: Sequence[str]) -> Iterator[list[Translation]]:
 
 
 def _read_answer(answer: dict[str, Any]) -> list[Translation]:
-    """Returns the translations in a server's answer to a text, the best first."""
+    """Returns the translations in a server's answer to a text, the best first.
+
+    The answer has lists, as {"translation": ["a", "b"], "truncated": false, "count": 2, ...}, or
+    is that of one translation: {"translation": "a", "truncated": false, ...}.
+
+    Raises:
+        LookupError, TypeError: it is not an answer of our models.
+    """
     # Models that earlier versions exported do not say which translations are finished.
     outputs: dict[str, Any] = {"finished": True} | answer
     values = [outputs[name] for name in OUTPUTS]
-    # A list has a value for each translation; a single value is that of all.
+    # A list has a value for each translation; a single value, such as `truncated`, is that of all.
     columns = [value if isinstance(value, list) else repeat(value) for value in values]
-    # The lists have the size of the beam; `count` of their values are those of translations.
+    # The lists have the size of the beam; only their first `count` values are of translations.
     count = min(answer.get("count", 1), FLAGS.n_best)
     return [Translation(*row) for row in islice(zip(*columns, strict=False), count)]
 
@@ -93,9 +107,10 @@ def _predict(lines: Sequence[str]) -> list[list[Translation]]:
             if len(answers) != len(lines):
                 raise ValueError(f"received {len(answers)} answers to {len(lines)} lines")
             return [_read_answer(answer) for answer in answers]
-    # First, as an HTTPError is an OSError, too. Answers of other programs cause the last three.
+    # Before OSError, of which HTTPError is a subclass.
     except HTTPError as error:
         reason = f"status {error.code}: {error.read().decode(errors='replace')}"
+    # The last three are caused by the answers of other programs.
     except (OSError, HTTPException, LookupError, TypeError, ValueError) as error:
         reason = f"{error}; expected a running server of a model, e.g. python -m t2t_repro.serve"
     raise UserError(f"--server={FLAGS.server}: {reason}")

@@ -13,7 +13,7 @@ from t2t_repro.runs.model_directory import ModelDirectory
 
 
 def main() -> None:
-    """Prepares the data of the experiment in --gin_file."""
+    """Prepares the data of the experiment in --gin_file, and logs their sizes and folder."""
     from t2t_repro import experiment
     from t2t_repro.data.preparation import Preparation, prepare_corpus
 
@@ -25,11 +25,11 @@ def main() -> None:
     from t2t_repro.data.stages import prepare
     from t2t_repro.training.model_for_data import fit_to_data
 
-    path = settings.train.init_from
-    initial_model = ModelDirectory(expanduser(path)) if path else None
+    init_from = settings.train.init_from
+    initial_model = ModelDirectory(expanduser(init_from)) if init_from else None
     # Fine-tuning uses the subwords of the initial model if the gin file binds none.
     data = prepare(fit_to_data(settings, initial_model).preparation, data_dir)
-    # One size if both are equal, as where source and target share their subwords.
+    # Each size once, in order: there is one where source and target share their subwords.
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
     logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)
 

@@ -39,14 +39,20 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Escapes unprintable characters as repr does, e.g. terminal controls; keeps newlines, tabs."""
+    """Escapes unprintable characters, such as a terminal's controls, as repr does.
+
+    Newlines and tabs are kept.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def storage_error(error: OSError) -> str | None:
-    """Returns e.g. "No space left on device: 'x'" if the disk or permissions fail, else None."""
+    """Returns an error's text if the disk or permissions fail: "No space left on device: 'x'".
+
+    Returns None for all other errors.
+    """
     # Read from the text: gin copies an error without its `errno`.
     matched = re.match(r"\[Errno (\d+)\] (.*)", str(error))
     return matched[2] if matched and int(matched[1]) in STORAGE_ERRORS else None
@@ -59,7 +65,11 @@ def reason_of(error: BaseException) -> str:
 
 
 def require_installed(*modules: str, extra: str) -> None:
-    """Checks that the modules of one of setup.py's extras are installed.
+    """Checks that modules are installed.
+
+    Args:
+        modules: their names.
+        extra: the extra of setup.py that installs them; the error names it.
 
     Raises:
         UserError: a module is missing.

@@ -45,59 +45,75 @@ _ADDRESS = r"<(?:function )?([\w.]+)(?: object)? at 0x\w+>"
 def main() -> None:
     """Scores the systems that the flags name, prints the scores, and saves those of a split."""
     _check_flags()
-    data = None
     sources = read_input(FLAGS.source, "source") if FLAGS.source else []
     references = _read_references()
-    if FLAGS.model_dir:
-        checkpoint = shared.find_checkpoint()
-        if not FLAGS.source:
-            beside = Path(FLAGS.model_dir).absolute().parent
-            data = open_data(Path(FLAGS.data_dir or beside / "data"))
-            sources, references = data.text(FLAGS.split)
+    checkpoint = shared.find_checkpoint() if FLAGS.model_dir else None
+    # Without --source, the model translates a split of its data.
+    data = _open_data_of_model() if checkpoint and not FLAGS.source else None
+    if data:
+        sources, references = data.text(FLAGS.split)
     systems = _read_systems(sources, references)
     # The system of the model follows the baseline.
     model_index = 1 if FLAGS.baseline else 0
-    if FLAGS.model_dir:
+    if checkpoint:
         translator = shared.load_translator(checkpoint, others=experiment.EVALUATION)
         systems.insert(model_index, _translate(translator, checkpoint, sources, data))
     else:
-        # FLAGS.import would be a syntax error. Without a model, --gin_param alone binds metrics.
-        import_modules(getattr(FLAGS, "import"))
-        bindings = configure(None, FLAGS.gin_param, [EvaluationSettings])
-        check_bound(bindings, [EvaluationSettings])
+        _bind_metrics()
     if not (metrics := EvaluationSettings().metrics):
         raise UserError("evaluate.metrics is empty, expected one metric at least, such as @bleu.")
     texts = [system.translations for system in systems]
     # [systems][metrics]
     scores = [[metric(lines, references, sources) for metric in metrics] for lines in texts]
     _print_scores(_with_estimates(systems, scores))
-    # Only the model's system, on a split, has a perplexity.
-    if (perplexity := systems[model_index].perplexity) is not None:
+    # Only a single model, on a split of its data, has a perplexity.
+    if checkpoint and (perplexity := systems[model_index].perplexity) is not None:
         _save_scores(translator, checkpoint, perplexity, scores[model_index])
 
 
 def _check_flags() -> None:
-    """Checks that the flags name something to score, what it is compared with, and --output."""
-    # A split of the model's data has its own references.
+    """Checks that the flags name something to score and its references, and checks --output.
+
+    Raises:
+        UserError: a system or its references are missing, references are given for a split, or
+            --output cannot be written.
+    """
+    # A split of the model's data has its own references: --reference is refused there.
     needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
     # --output is for the model's translations.
-    names_system = FLAGS.model_dir or (FLAGS.translations and not FLAGS.output)
-    if not names_system or needs_reference != bool(FLAGS.reference):
+    has_system = FLAGS.model_dir or (FLAGS.translations and not FLAGS.output)
+    # One message for both mistakes: it lists what can be given together.
+    if not has_system or needs_reference != bool(FLAGS.reference):
         model = "--model_dir for a split of its data; or --model_dir, --source and --reference"
         raise UserError(f"expected {model}; or --translations and --reference, without --output.")
     check_output()
+
+
+def _open_data_of_model() -> PreparedData:
+    """Opens --data_dir; by default the folder "data" beside --model_dir."""
+    beside = Path(FLAGS.model_dir).absolute().parent
+    return open_data(Path(FLAGS.data_dir or beside / "data"))
+
+
+def _bind_metrics() -> None:
+    """Binds the metrics where no model is loaded: only --gin_param and --import name them."""
+    # FLAGS.import would be a syntax error.
+    import_modules(getattr(FLAGS, "import"))
+    bindings = configure(None, FLAGS.gin_param, [EvaluationSettings])  # None: no gin file.
+    check_bound(bindings, [EvaluationSettings])
 
 
 def _read_references() -> Sequence[str | tuple[str, ...]]:
     """Reads the files of --reference.
 
     Returns:
-        for each sentence its reference; or a tuple, if there are several files or columns.
+        for each sentence its reference; or a tuple, if there are several files or columns. Empty
+        without --reference.
 
     Raises:
         UserError: a file cannot be read, or the numbers of columns or of lines differ.
     """
-    # [columns of all files][lines]
+    # The columns of all files, each with an entry for every line. Plain text is one column.
     columns: list[Sequence[str]] = []
     counts = {}
     for path in FLAGS.reference:
@@ -115,7 +131,11 @@ def _read_references() -> Sequence[str | tuple[str, ...]]:
 
 
 def _read_systems(sources: Sequence[str], references: Sequence[object]) -> list[System]:
-    """Reads --baseline, if given, and each --translations; checks all texts' numbers of lines."""
+    """Reads --baseline, if given, and then each --translations.
+
+    Raises:
+        UserError: a file cannot be read, or has another number of lines than the references.
+    """
     paths = [("baseline", FLAGS.baseline)] if FLAGS.baseline else []
     paths += [("translations", path) for path in FLAGS.translations]
     systems = [System(path, read_input(path, flag)) for flag, path in paths]
@@ -128,8 +148,12 @@ def _read_systems(sources: Sequence[str], references: Sequence[object]) -> list[
 def _translate(
     translator: "Translator", checkpoint: str, sources: Sequence[str], data: PreparedData | None
 ) -> System:
-    """Translates the sources, writes --output if given, and returns the model as a system."""
-    # First, since it raises an error if the data have other subwords.
+    """Translates the sources, writes --output if given, and returns the model as a system.
+
+    `data` are the prepared data whose split the sources are; None for the file of --source, of
+    which no perplexity is computed.
+    """
+    # First: other subwords in the data are an error, which is raised before the long translation.
     perplexity = _perplexity(translator, data) if data else None
     translations = [best.text for best, *_ in translator.translate(sources)]
     if FLAGS.output:
@@ -140,7 +164,11 @@ def _translate(
 
 
 def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
-    """Computes the perplexity per subword of a single model on --split; None for an ensemble."""
+    """Computes the perplexity per subword of a single model on --split; None for an ensemble.
+
+    Raises:
+        UserError: the data have other subwords than the model.
+    """
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
     if data.subwords.contents() != translator.subwords.contents():
@@ -152,26 +180,34 @@ def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
 
 
 def _with_estimates(systems: Sequence[System], scores: Sequence[Sequence[Score]]) -> list[System]:
-    """Adds the scores [systems][metrics], with intervals and p-values if flags ask for them."""
+    """Returns the systems with their scores, and with intervals and p-values if flags ask for them.
+
+    `scores` are [systems][metrics].
+    """
     if FLAGS.seed:
         # sacreBLEU reads it there.
         os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
-    test = FLAGS.significance if FLAGS.baseline or FLAGS.confidence else None
-    # [metrics][systems]
-    by_metric: list[list[significance.Estimate]] = []
-    for metric_scores in zip(*scores, strict=True):
-        # Without a baseline each system is sampled by itself.
-        groups = [[*metric_scores]] if FLAGS.baseline else [[score] for score in metric_scores]
-        estimates: list[significance.Estimate] = []
-        for group in groups:
-            estimates += significance.compare(group, test, FLAGS.samples, FLAGS.confidence)
-        by_metric.append(estimates)
+    # From [systems][metrics] to [metrics][systems], and back.
+    by_metric = [_estimates(metric_scores) for metric_scores in zip(*scores, strict=True)]
     by_system = zip(*by_metric, strict=True)
     return [system._replace(estimates=row) for system, row in zip(systems, by_system, strict=True)]
 
 
+def _estimates(scores: Sequence[Score]) -> list[significance.Estimate]:
+    """Estimates intervals and p-values by one metric, as flags ask for: an estimate a system."""
+    test = FLAGS.significance if FLAGS.baseline or FLAGS.confidence else None
+    # Without a baseline each system is sampled by itself.
+    groups: list[Sequence[Score]] = [scores] if FLAGS.baseline else [[score] for score in scores]
+    lists = [significance.compare(group, test, FLAGS.samples, FLAGS.confidence) for group in groups]
+    return [estimate for estimates in lists for estimate in estimates]
+
+
 def _print_scores(systems: Sequence[System]) -> None:
-    """Prints the systems' scores in the style of --format."""
+    """Prints the systems' scores in the style of --format.
+
+    By default a single system has a line for each score, and several are a table. Above is the
+    perplexity, if there is one; JSON has it inside.
+    """
     if FLAGS.format == "json":
         lines = significance.as_json(systems, bool(FLAGS.baseline))
     else:

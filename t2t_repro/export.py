@@ -41,19 +41,22 @@ _CALIBRATION_LINES = 200
 
 
 def main() -> None:
-    """Exports the model of --model_dir in the format of --format."""
+    """Exports the model of --model_dir in the format of --format.
+
+    Logs a warning of what the format cannot hold and leaves out.
+    """
     weights = FLAGS.weights or _WEIGHTS[FLAGS.format][0]
     _check_flags(weights)
     checkpoint = shared.find_checkpoint()
     precision = "mixed_bfloat16" if weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
-    # For LiteRT a grammar is an error, which `write_litert_model` raises.
+    # A SavedModel follows it; `write_litert_model` refuses it.
     if translator.settings.grammar and FLAGS.format not in ("saved_model", "litert"):
         logging.warning("grammar or glossary is left out: only a SavedModel follows it")
     if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: exported models return the search's order")
     export_dir = Path(FLAGS.export_dir)
-    # Each format is imported alone: some need packages that the others do not.
+    # Each writer is imported where it is used: some need packages that the others do not.
     if FLAGS.format == "saved_model":
         from t2t_repro.decoding.settings import Sampling
         from t2t_repro.formats.saved_model.export import next_version, write_saved_model
@@ -98,17 +101,22 @@ def _check_flags(weights: str) -> None:
     """Checks the flags of the format, before the model is loaded.
 
     `weights` is the value of --weights, or the format's default.
+
+    Raises:
+        UserError: a flag does not fit the format or is missing, --export_dir holds files, or a
+            package that the format needs is not installed.
     """
     if weights not in _WEIGHTS[FLAGS.format]:
         given = f"--weights={weights} with --format={FLAGS.format}"
         raise UserError(f"{given}: expected {' or '.join(_WEIGHTS[FLAGS.format])}.")
     shared.check_new("export_dir", may_hold_files=FLAGS.format == "saved_model")
-    # Written as on a command line, so that one pattern checks both flags.
+    # Written as on a command line: one pattern checks both flags, and the error shows them.
     package = f"--direction={FLAGS.direction} --package_version={FLAGS.package_version}"
     pattern = r"--direction=[a-z]{2,3}-[a-z]{2,3} --package_version=[0-9]+(\.[0-9]+)*"
     if FLAGS.format == "argos" and not re.fullmatch(pattern, package):
         raise UserError(f"{package}: expected e.g. --direction=en-de --package_version=1.0.")
     if FLAGS.format in ("ctranslate2", "argos"):
+        # Babel knows the names of the languages in a package.
         for_languages = ["babel"] if FLAGS.format == "argos" else []
         require_installed("ctranslate2", *for_languages, extra="ctranslate2")
     if FLAGS.format == "marian" and not FLAGS.calibration:

@@ -49,7 +49,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _make_directory_of(path: Path) -> None:
-    # The parent may be a link to a missing directory, where Path.mkdir would fail.
+    """Makes the directory of a file, and its parents, where they are missing."""
+    # It may be a link to a missing directory, where Path.mkdir would fail.
     os.makedirs(os.path.realpath(path.parent), exist_ok=True)
 
 
@@ -127,6 +128,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 
 def _temporary_path(path: Path) -> Path:
+    """Returns a hidden name beside a file or directory: ".a.partial.txt" for "a.txt"."""
     # Some writers choose the format by the suffix.
     return path.with_name(f".{path.stem}.partial{path.suffix}")
 

@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def import_model(vocab: Sequence[Path] = (), **languages: str | None) -> None:
-    """Imports the model or models of --model into --model_dir.
+    """Imports the model or models of --model into --model_dir, and logs how to use an ensemble.
 
     Args:
         vocab: paths of the vocabularies, for Marian's own files.
@@ -56,6 +56,7 @@ def import_model(vocab: Sequence[Path] = (), **languages: str | None) -> None:
 
     unpacked = model_files(path, "import_marian", "import_hugging_face")
     with whole_directory(Path(FLAGS.model_dir)) as partial, unpacked as files:
+        # Hugging Face's form has this file; Marian's own has none.
         is_native = not (files / "config.json").exists()
         if any(languages.values() if is_native else vocab):
             files_of = "--vocab is for Marian's own files, languages are for others"
@@ -86,7 +87,7 @@ def _find_model() -> tuple[Path, str, str | None]:
         if FLAGS.revision:
             raise UserError(f"--revision is for a name on the hub, but --model={given} is here.")
         return Path(given), os.path.abspath(given), None
-    # A missing file such as "folder/model.npz" reads like a name on the hub.
+    # A missing file such as "folder/model.npz" reads like a name on the hub: it is not looked up.
     is_file = re.search(r"\.(npz|bin|zip|yml|t?gz|tar|t?bz2|t?xz|json|h5|safetensors)$", given)
     if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         expected = "a path, or a name on the hub such as Helsinki-NLP/opus-mt-en-de"
@@ -97,7 +98,7 @@ def _find_model() -> tuple[Path, str, str | None]:
     try:
         folder = Path(snapshot_download(given, revision=FLAGS.revision, allow_patterns=_FILES))
         if not any(folder.glob("*.safetensors")):
-            # The same commit as before, after which the hub's cache names the folder.
+            # Of the same commit, by which the hub's cache names the folder: a branch may move.
             snapshot_download(given, revision=folder.name, allow_patterns="tf_model.h5")
     except Exception as error:  # Of the hub's library, of httpx, of Xet and others.
         problem = f"cannot download {given}: {reason_of(error)}; check --revision and network"

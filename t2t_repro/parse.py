@@ -16,7 +16,10 @@ from t2t_repro.parsing.trees import NO_TREE, tree_of, words_of
 
 
 def main() -> None:
-    """Parses --input with the model of --model_dir, and writes the trees."""
+    """Parses --input with the model of --model_dir, and writes the trees.
+
+    Logs a warning for each line of which the model makes no tree.
+    """
     check_output()
     sentences = [words_of(line) for line in read_input(FLAGS.input)]
     translator = shared.load_translator(shared.find_checkpoint())

@@ -47,7 +47,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._bar.close()
 
     def advance(self, count: int) -> None:
-        """Counts further items as done, and updates the display."""
+        """Counts further items as done; updates the bar, or logs a line every half minute."""
         self._done += count
         self._bar.update(count)
         now = time.monotonic()

@@ -22,7 +22,7 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Scores the pairs of --source and --target, block by block."""
+    """Scores the pairs of --source and --target, and writes a line for each, block by block."""
     text_lines.check_output()
     inputs = {"source": FLAGS.source, "target": FLAGS.target}
     total = text_lines.count_lines(inputs)
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _line_of(pair: Any) -> str:
-    """Returns the output line of a `PairScore`."""
+    """Returns the output line of a `PairScore`: its score and length, or JSON with --tokens."""
     if not FLAGS.tokens:
         return f"{pair.log_probability:.6f}\t{len(pair.subwords)}"
     fields = pair._asdict()

@@ -31,13 +31,15 @@ def main() -> None:
     require_installed("aiohttp", "babel", extra="serve")
     from t2t_repro.serving.libretranslate import read_directions, read_pairs
 
-    api_key = read_api_key()
+    values = FLAGS.flag_values_dict() | {"api_key": read_api_key()}
     # Mistakes in flags are reported before the minutes in which models are loaded.
     shared.check_model_flags()
     paths = FLAGS.litert or FLAGS.model_dir
+    # A single model can do without --direction; several are told apart by theirs.
     if len(FLAGS.direction) != len(paths) and (FLAGS.direction or len(paths) > 1):
         problem = f"received {len(paths)} models and {len(FLAGS.direction)} times --direction"
         raise UserError(f"{problem}, expected one for each model, in the same order.")
+    # Only for its errors: `*` needs a model, so directions are read below.
     for directions_of_model in FLAGS.direction:
         read_pairs(directions_of_model)
     _check_port()
@@ -45,44 +47,54 @@ def main() -> None:
     from t2t_repro.serving.server import Options, Server
 
     directions = read_directions(FLAGS.direction, engines)
-    values = FLAGS.flag_values_dict() | {"api_key": api_key}
     # The fields of Options are named as the flags.
     options = Options._make(values[name] for name in Options._fields)
     asyncio.run(Server(engines[0], options, directions, workers).serve())
 
 
 def _load_engines(paths: Sequence[str]) -> tuple[Sequence[Engine], int]:
-    """Loads an engine from each path; returns them, and the number of threads to call them."""
+    """Loads an engine from each path; returns them, and the number of threads to call them.
+
+    The paths are files of --litert, or else model directories.
+    """
     if FLAGS.litert:
         return [LiteRTTranslator(Path(path)) for path in paths], usable_cores()
     # All are found before the first is loaded: a wrong path is reported soon.
     checkpoints = [shared.find_checkpoint(path) for path in paths]
-    translators = []
-    for model_dir, checkpoint in zip(paths, checkpoints, strict=True):
-        loaded = shared.load_translator(checkpoint, model_dir=model_dir)
-        # Several threads call it, each of which translates on one core.
-        translator = loaded.with_settings(replace(loaded.settings, workers=1))
-        translators.append(translator)
-        # The first call compiles the search. Models with tags warn of a text without one.
-        text = next(iter(translator.tags.languages.values()), "") + " a"
-        # Most requests ask for the best translation alone.
-        for n_best in (1, translator.beam_size):
-            translator.translate([text], n_best, first=None)
-        if translator.aligns:
-            translator.align([text], ["a"])
+    translators = [*map(_load_compiled, paths, checkpoints)]
+    # Late: it imports TensorFlow, which a LiteRT file does not need.
     from t2t_repro.decoding.batch_plan import default_workers
 
     return translators, default_workers()
 
 
+def _load_compiled(model_dir: str, checkpoint: str) -> Engine:
+    """Loads a translator, and compiles its graphs by calls, so that no request waits for that."""
+    loaded = shared.load_translator(checkpoint, model_dir=model_dir)
+    # Several threads call it, each of which translates on one core.
+    translator = loaded.with_settings(replace(loaded.settings, workers=1))
+    # With a tag, if the model has some: it would warn of a text without one.
+    text = next(iter(translator.tags.languages.values()), "") + " a"
+    # Each number of translations is compiled; most requests ask for the best alone.
+    for n_best in (1, translator.beam_size):
+        translator.translate([text], n_best, first=None)
+    if translator.aligns:
+        translator.align([text], ["a"])
+    return translator
+
+
 def _check_port() -> None:
-    """Checks that the server can listen on --host and --rest_port, by doing so for a moment."""
-    host, port = FLAGS.host, FLAGS.rest_port
+    """Checks that the server can listen on --host and --rest_port, by doing so for a moment.
+
+    Raises:
+        UserError: the address is not this machine's, or the port is not free.
+    """
+    # A colon is in all addresses of IPv6, and in no other name of a host.
+    family = socket.AF_INET6 if ":" in FLAGS.host else socket.AF_INET
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        socket.create_server((host, port), family=family).close()
+        socket.create_server((FLAGS.host, FLAGS.rest_port), family=family).close()
     except OSError as error:
-        problem = f"--host={host} --rest_port={port}: {error.strerror}"
+        problem = f"--host={FLAGS.host} --rest_port={FLAGS.rest_port}: {error.strerror}"
         raise UserError(f"{problem}; expected this machine's address and a free port.") from error
 
 

@@ -29,7 +29,7 @@ def main() -> None:
     from t2t_repro import experiment
     from t2t_repro.data.preparation import prepare_corpus
 
-    model_dir, data_dir = shared.run_directory("model_dir"), shared.run_directory("data_dir")
+    data_dir = shared.run_directory("data_dir")
     settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_dir)
     if not os.environ.get("TF_CONFIG") and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1":
         # No other process trains with this one: mistakes in the corpus are reported at once.
@@ -37,7 +37,7 @@ def main() -> None:
     import_tensorflow()
     from t2t_repro.training.training_run import train
 
-    train(settings, experiment.configuration, model_dir, data_dir)
+    train(settings, experiment.configuration, shared.run_directory("model_dir"), data_dir)
 
 
 def cli() -> None:

@@ -40,19 +40,7 @@ _UNITS = 128
 
 def main() -> None:
     """Translates --file or --input, or what the user types."""
-    if FLAGS.file:
-        shared.check_alone("file", "input", "n_best", "scores", "alignments", "prefix")
-        # As if it were given: a unit of a file may hold several sentences.
-        FLAGS["split_sentences"].value = True
-    elif FLAGS.tag:
-        raise UserError("--tag without --file: write the tag in front of each line.")
-    # Mistakes in flags are reported before the model is loaded.
-    shared.split_language()
-    shared.check_model_flags()
-    for flag in ("output", "alignments"):
-        text_lines.check_output(flag)
-    if FLAGS.alignments and not text_lines.file_path(FLAGS.output):
-        raise UserError("--alignments without translations: give a file as --output too.")
+    _check_flags()
     if FLAGS.file:
         _translate_file(Path(FLAGS.file))
         return
@@ -70,29 +58,53 @@ def main() -> None:
     text_lines.work_in_blocks("translate", blocks, outputs, settings, work, total)
 
 
-def _translate_file(path: Path) -> None:
-    """Writes a file to --output with translations in its untranslated units.
+def _check_flags() -> None:
+    """Checks the flags before the model is loaded; turns --split_sentences on for --file.
 
+    Raises:
+        UserError: flags contradict each other, one is missing, or an output cannot be written.
+    """
+    if FLAGS.file:
+        shared.check_alone("file", "input", "n_best", "scores", "alignments", "prefix")
+        # As if it were given: a unit of a file may hold several sentences.
+        FLAGS["split_sentences"].value = True
+    elif FLAGS.tag:
+        raise UserError("--tag without --file: write the tag in front of each line.")
+    shared.split_language()  # Only for its errors.
+    shared.check_model_flags()
+    for flag in ("output", "alignments"):
+        text_lines.check_output(flag)
+    if FLAGS.alignments and not text_lines.file_path(FLAGS.output):
+        raise UserError("--alignments without translations: give a file as --output too.")
+
+
+def _translate_file(path: Path) -> None:
+    """Writes a copy of a file to --output, with translations in its untranslated units.
+
+    Two passes over the file: the first collects the texts, the second fills in their translations.
     Units stay untranslated if their marks, such as placeholders, do not survive translation.
 
     Raises:
         UserError: the file is of another format, or --output is not a file.
     """
     fill = _FILLS.get(path.suffix.lower())
+    # One message for both: it says what --file needs.
     if not fill or not text_lines.file_path(FLAGS.output):
         raise UserError(f"--file={path}: expected {', '.join(_FILLS)}, and a file as --output.")
     content, encoding = read_text(path)
     fill_units = partial(fill, path, content)
+    # Keys keep their order, and have each text once; the value "" leaves its units as they are.
     collected: dict[str, str] = {}
-    # The first pass collects the texts, each once; "" leaves all units as they are.
     units = [*fill_units(lambda text: collected.setdefault(text, ""))]
     texts = [*collected]
     engine, settings = _load_engine()
-    # HTML and XML write characters that the encoding lacks as numbers (&#233;).
+    # What characters translations may have. HTML and XML have all: those that the file's encoding
+    # lacks are written as numbers (&#233;).
     codec = "utf-8" if fill in (xml.fill, running_text.fill_html) else encoding
 
     def write(translations: Iterable[str], output: str | None) -> None:
         translation_of = dict(zip(texts, translations, strict=True))
+        # The same units as in the first pass; those without edits stay untranslated.
         edits_by_unit = [*fill_units(translation_of.__getitem__)]
         edited = filled(content, (edit for edits in edits_by_unit for edit in edits))
         text_lines.write_content([edited.encode(encoding, "xmlcharrefreplace")], output)
@@ -106,32 +118,47 @@ def _translate_file(path: Path) -> None:
 
 
 def _translate_units(engine: Engine, codec: str, block: Block, report: Report) -> Outputs:
-    """Translates a block of a file's texts; "" is the output of one that stays untranslated."""
+    """Translates a block of a file's texts; "" is the output of one that stays untranslated.
+
+    Translations with a character that `codec` lacks are not used (see `sound_text`).
+    """
     inputs = block.texts["input"]
-    tag = f"{FLAGS.tag} " if FLAGS.tag else ""
-    texts = []
-    for text in map(without_key, inputs):
-        # The tag follows leading white space, which would be lost behind it.
-        texts.append(text.replace(text.lstrip(), tag + text.lstrip(), 1))
+    texts = [_with_tag(without_key(text)) for text in inputs]
     translations = translate_split(engine, texts, FLAGS.source_language, report)
     pairs = zip(inputs, translations, strict=True)
     return {"output": [sound_text(text, translation, codec) for text, translation in pairs]}
 
 
+def _with_tag(text: str) -> str:
+    """Returns a text with --tag, if given, after its leading white space, which would get lost."""
+    tag = f"{FLAGS.tag} " if FLAGS.tag else ""
+    return text.replace(text.lstrip(), tag + text.lstrip(), 1)
+
+
 def _load_engine() -> tuple[Engine, Callable[[], Mapping[str, Any]]]:
-    """Loads an engine; returns it, and a function for the settings that determine its output."""
+    """Loads the engine of --litert or --model_dir.
+
+    Returns:
+        it, and a function that returns the settings that determine its output.
+
+    Raises:
+        UserError: the model cannot be used, or does not align words, for --alignments.
+    """
     if FLAGS.litert:
         engine = LiteRTTranslator(Path(FLAGS.litert))
         return engine, partial(shared.litert_settings, engine.path, _USED)
     checkpoint = shared.find_checkpoint()
     translator = shared.load_translator(checkpoint)
     if FLAGS.alignments:
-        translator.align([], [])  # Raises a UserError if the model does not align words.
+        translator.align([], [])  # Only for its error.
     return translator, partial(shared.decoding_settings, translator, checkpoint, _USED)
 
 
 def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
-    """Translates a block, and aligns the translations if --alignments is given."""
+    """Translates a block of lines, whole or by sentences; returns the lines of the output files.
+
+    Those of --alignments are the word alignments of the lines of --output.
+    """
     sources = block.texts["input"]
     if (language := shared.split_language()) is not None:
         translations = translate_split(engine, sources, language, report)
@@ -143,6 +170,7 @@ def _translate(engine: Engine, block: Block, report: Report = None) -> Outputs:
     lines: list[str] = []
     for number, nbest in enumerate(lists, start=block.first):
         lines += text_lines.output_lines(number, nbest, FLAGS.scores)
+    # The model aligns words if --alignments is given: `_load_engine` has checked it.
     if not (FLAGS.alignments and engine.align):
         return {"output": lines}
     # Each output line is aligned: a source is repeated for each of its translations.

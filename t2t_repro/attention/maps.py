@@ -89,7 +89,10 @@ class AttentionMap(NamedTuple):
 def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) -> AttentionWeights:
     """Computes the attention weights of sentence pairs, without dropout.
 
-    Source and target are ids [batch, length], PAD after the end.
+    Args:
+        model: the Transformer.
+        source: ids [batch, source_length], PAD after the end.
+        target: ids [batch, target_length], likewise.
     """
     # With the SSRU the decoder's layers have no self-attention.
     self_attending = [] if model.config.is_recurrent else model.decoder.layers
@@ -102,20 +105,34 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
 
 
 def _record(attentions: list[MultiHeadAttention], stack: ExitStack) -> list[list[tf.Tensor]]:
-    """Records the weights of attentions until the stack is closed; returns a list for each."""
+    """Begins to record the weights of attentions, until the stack is closed.
+
+    Returns:
+        a list for each attention, which gets the weights [batch, heads, queries, keys] of each of
+        its calls.
+    """
     return [stack.enter_context(recorded_by(attention)) for attention in attentions]
 
 
 def _in_float32(recorded: list[list[tf.Tensor]]) -> NDArray[np.float32]:
-    """Returns what `_record` has recorded of layers that were called once: [layers, ...]."""
+    """Returns the recorded weights of layers that were called once, see `_record`.
+
+    They are [layers, batch, heads, queries, keys], or empty without layers.
+    """
     return np.array([tf.cast(weights, tf.float32) for (weights,) in recorded])
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
     """Encodes a sentence as for translation: ids, EOS at the end.
 
+    Args:
+        name: what the error calls the sentence, e.g. "source".
+        sentence: the text.
+        model: the Transformer, which may limit the length.
+        subwords: the subword model of the sentence's language.
+
     Raises:
-        UserError: the sentence, called `name` in the message, is too long for a map.
+        UserError: the sentence is too long for a map.
     """
     (ids,) = subwords.encode([sentence.strip()])
     limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
@@ -157,14 +174,14 @@ class PairAttention:
         source_labels, target_labels = self._source_labels, self._target_labels
         read_labels = [START, *target_labels[:-1]]
         predicted, read = "target, about to be written", "target, written so far"
-        # The fields of the `AttentionMap`s before `weights`.
+        # The fields of each `AttentionMap` in their order, without the last, `weights`.
         kinds = (
             ("encoder", "Encoder self-attention", "source", "source", source_labels, source_labels),
             ("decoder", "Decoder self-attention", predicted, read, target_labels, read_labels),
             ("cross", "Cross-attention", predicted, "source", target_labels, source_labels),
         )
         pairs = zip(kinds, collect_weights(self._model, source, target), strict=True)
-        # The batch has one sentence pair, number 0.
+        # The batch has one sentence pair, number 0. A kind without layers is the SSRU's.
         return [AttentionMap(*fields, layers[:, 0]) for fields, layers in pairs if len(layers)]
 
 
@@ -173,7 +190,8 @@ def as_html(
 ) -> str:
     """Returns an HTML page with maps.
 
-    Text reaches the page as JSON, then as text nodes, so that none is markup.
+    Texts are put into a script of the page as JSON. The script shows them as text nodes, so they
+    are never read as markup.
 
     Args:
         maps: the maps of one sentence pair.
@@ -212,7 +230,7 @@ def draw(
     title: str,
     cell: float,
 ) -> "Figure":
-    """Draws panels, the outer ones labelled with subwords.
+    """Draws panels, each a heat map of weights; the left and the lowest have subwords as labels.
 
     Args:
         attention: the map that the panels belong to.
@@ -221,6 +239,9 @@ def draw(
         columns: how many panels stand side by side, at most as many as there are.
         title: the title of the whole picture.
         cell: size of a weight's square, in inches; below 0.075 there are no labels.
+
+    Returns:
+        the figure, for the caller to save.
     """
     # Installed with the extra "plots" only.
     from matplotlib.figure import Figure
@@ -228,7 +249,7 @@ def draw(
     has_labels = cell >= _SMALLEST_LABELLED_CELL
     queries = [_shorten(label) for label in attention.queries] if has_labels else []
     keys = [_shorten(label) for label in attention.keys] if has_labels else []
-    # All sizes are in inches. Labels stand left of the panels and below them.
+    # All sizes are in inches. Labels stand left of the panels and below them; the longest decides.
     left = _GAP + max(map(len, queries), default=0) * _LETTER * cell
     below = _GAP + max(map(len, keys), default=0) * _LETTER * cell
     rows = -(-len(panels) // columns)  # Rounded up.
@@ -237,22 +258,24 @@ def draw(
     # A gap for the name of each panel, and one more for the title.
     full_width = left + columns * (width + _GAP)
     full_height = below + rows * (height + _GAP) + _GAP
-    # pyplot would keep every figure in memory.
+    # Not by pyplot, which would keep every figure in memory.
     figure = Figure((full_width, full_height))
     legend = f"each row ({attention.query_name}) attends to the columns ({attention.key_name})"
     figure.suptitle(f"{title}: {legend}", fontsize=9)
     axes = figure.subplots(rows, columns, squeeze=False, subplot_kw={"xticks": [], "yticks": []})
+    # As shares of the figure: the borders of all panels; as shares of a panel: the gaps between.
     figure.subplots_adjust(
         left / full_width, below / full_height, 1 - _GAP / full_width, 1 - 2 * _GAP / full_height,
         wspace=_GAP / width, hspace=_GAP / height,
     )  # fmt: skip
     style = {"fontsize": _POINTS * cell, "parse_math": False}  # "$" does not begin a formula.
+    # The left panel of each row.
     for axis in axes[:, 0]:
         axis.set_yticks(range(len(queries)), queries, **style)
     # The lowest panel of each column.
     for axis in axes.flat[len(panels) - columns : len(panels)]:
         axis.set_xticks(range(len(keys)), keys, rotation=90, **style)
-    # The cells of the grid without a panel, which `zip` leaves out.
+    # The places of the grid without a panel; below, `zip` leaves them out.
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     for axis, panel, name in zip(axes.flat, panels, names, strict=False):

@@ -23,9 +23,11 @@ class _Path(flags.ArgumentParser[str]):
     """A path on this machine; "~" is the home directory."""
 
     def parse(self, argument: str) -> str:
-        """Returns the path, with "~" expanded; absl reports a ValueError as a mistake in the flag.
+        """Returns the path, with "~" expanded.
 
-        An empty path, a URL, and a path with pattern or control characters are refused.
+        Raises:
+            ValueError: the path is empty, a URL, or has pattern or control characters. absl
+                reports it as a mistake in the flag.
         """
         # TensorFlow reads "*", "?" and "[" as a pattern. Control characters would break log lines.
         if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
@@ -52,13 +54,19 @@ def define_experiment() -> None:
 
 
 def run_directory(name: str) -> Path:
-    """Returns --data_dir or --model_dir (`name`) as a path; by default below runs/<experiment>."""
+    """Returns the path of --data_dir or --model_dir; `name` is "data_dir" or "model_dir".
+
+    The default is runs/<experiment>/data or runs/<experiment>/model, as in runs/base_ende/data.
+    """
     experiment = Path(FLAGS.gin_file).stem
     return Path(FLAGS[name].value or f"runs/{experiment}/{name.removesuffix('_dir')}")
 
 
 def define_model(help_text: str) -> None:
-    """Defines the flags of the imports from the hub; `help_text` is that of --model."""
+    """Defines the flags of commands that import a model which may be on the hub.
+
+    `help_text` is that of --model.
+    """
     flags.DEFINE_string("model", None, help_text, required=True)
     define_path("model_dir", "The directory to make.", is_required=True)
     flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
@@ -89,7 +97,10 @@ def define_glossary() -> None:
 
 
 def define_litert(define: Callable[[str, str], None] = define_path) -> None:
-    """Defines --litert, for an exported model; `define` defines the path or paths."""
+    """Defines --litert, for an exported model.
+
+    `define` is `define_path`, or `define_paths` for a command that uses several.
+    """
     define("litert", "What export --format=litert wrote, for --model_dir; needs no TensorFlow.")
 
 
@@ -120,6 +131,10 @@ def split_language() -> str | None:
 def check_alone(flag: str, *others: str) -> None:
     """Checks that other flags, if the command has them, have their default values.
 
+    Args:
+        flag: the name of the flag that is given.
+        others: the names of flags that cannot be given with it.
+
     Raises:
         UserError: another flag is given.
     """
@@ -132,12 +147,12 @@ def check_model_flags() -> None:
     """Checks the flags that name the model, --litert or --model_dir.
 
     Raises:
-        UserError: neither --litert nor --model_dir is given, a flag needs the model directory,
+        UserError: neither --litert nor --model_dir is given, a flag does not go with --litert,
             or LiteRT is not installed.
     """
     if FLAGS.litert:
         loading_flags = "model_dir", "checkpoint", "gin_param", "import", "ensemble"
-        # These are not in a LiteRT file.
+        # A LiteRT file only translates: it takes no prefixes and no glossary, and aligns nothing.
         check_alone("litert", *loading_flags, "prefix", "alignments", "glossary")
         require_installed("ai_edge_litert", extra="litert")
     elif not FLAGS.model_dir:
@@ -197,16 +212,17 @@ def load_translator(
     from t2t_repro.decoding import loading
     from t2t_repro.runs.model_directory import ModelDirectory
 
-    members = [(ModelDirectory(model_dir or FLAGS.model_dir), checkpoint)]
+    directory = ModelDirectory(model_dir or FLAGS.model_dir)
+    members = [(directory, checkpoint)]
     # Not every command has --ensemble and --glossary.
-    if "ensemble" in FLAGS:
-        members += ((ModelDirectory(path), find_checkpoint(path)) for path in FLAGS.ensemble)
+    for path in getattr(FLAGS, "ensemble", []):
+        members.append((ModelDirectory(path), find_checkpoint(path)))
     # A copy, since += would change the flag's own list.
     params = [*FLAGS.gin_param]
     if glossary := getattr(FLAGS, "glossary", None):
         params += ["Translator.grammar = @Glossary", f"Glossary.file = {glossary!r}"]
     # FLAGS.import would be a syntax error.
-    settings = loading.read_settings(members[0][0], params, getattr(FLAGS, "import"), others)
+    settings = loading.read_settings(directory, params, getattr(FLAGS, "import"), others)
     import_tensorflow()
     from t2t_repro.decoding.batch_plan import limit_operations_to_one_core
 
@@ -219,7 +235,9 @@ def load_translator(
 def decoding_settings(
     translator: "Translator", checkpoint: str, flag_names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Returns what determines the output of a line; `work_in_blocks` names changed values.
+    """Returns what determines the output of a line, besides the line, by names for error messages.
+
+    If a run goes on, `work_in_blocks` names the values that have changed.
 
     Args:
         translator: from `load_translator`.
@@ -238,7 +256,7 @@ def decoding_settings(
         "--checkpoint": checkpoint,
         "the weights": [weights_hash(by_name) for by_name in weights],
         "the subwords": translator.subwords.checksum(),
-        # The whole configuration: the model directory's, and this flag's.
+        # The whole configuration: that of the model directory, with --gin_param on top.
         "--gin_param": gin.config_str(),
         # Its content, as a text that JSON can hold.
         "--glossary": Path(glossary).read_bytes().hex() if glossary else None,
@@ -247,7 +265,10 @@ def decoding_settings(
 
 
 def litert_settings(model: Path, flag_names: Sequence[str]) -> Mapping[str, Any]:
-    """Returns what `decoding_settings` does, for a LiteRT file: its path and time of change."""
+    """Returns what determines the output of a line, as `decoding_settings` does, for a LiteRT file.
+
+    The file stands for all that is in it, by its path and the time of its last change.
+    """
     values = {f"--{name}": FLAGS[name].value for name in flag_names}
     return {"--litert": [str(model), model.stat().st_mtime]} | values
 
@@ -260,7 +281,7 @@ def check_new(flag: str, may_hold_files: bool = False) -> None:
         may_hold_files: allows a directory that is not empty.
 
     Raises:
-        UserError: the directory holds files, or is not a directory.
+        UserError: the directory holds files (unless it may), or is not a directory.
     """
     path = Path(str(FLAGS[flag].value))
     is_usable = path.is_dir() and (may_hold_files or not any(path.iterdir()))

@@ -73,7 +73,10 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 
 def _set_up_logging() -> None:
-    """Logs to standard error from level INFO on, without the messages of libraries."""
+    """Logs to standard error from level INFO on, without TensorFlow's and sacreBLEU's messages.
+
+    Lines are short, or as absl writes them, by --log_format.
+    """
     logging.set_verbosity(logging.INFO)
     handler = logging.get_absl_handler().python_handler
     handler.setStream(AboveBars())
@@ -132,7 +135,8 @@ class AboveBars(io.TextIOBase):
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
     """Parses the flags; returns the program's name and the arguments that are not flags.
 
-    Ends the process after --help, --version, or a mistake, which is reported in one line.
+    Ends the process after --help and --version, with status 0, and after a mistake, which is
+    reported in one line, with status 2.
     """
     # The reader of --help may close the pipe, as `head` does. Python ignores SIGPIPE otherwise.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -152,16 +156,17 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _reworded(error: flags.Error, argv: Sequence[str]) -> str:
-    """Rewords absl's message about a command line.
+    """Returns absl's message about a command line in one line, and in our words.
 
-    Ends the process if a flag is missing and an argument is not a flag: its dashes may be missing.
+    Ends the process if a required flag is missing and an argument is not a flag: its dashes may
+    have been forgotten, so the error is about the argument.
     """
     message = " ".join(str(error).split())
     if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
         value_flags = {f"--{name}" for name in flags.FLAGS if not flags.FLAGS[name].boolean}
-        # The argument after such a flag is its value.
-        others = (argument for before, argument in pairwise(argv) if before not in value_flags)
-        _refuse_arguments([argument for argument in others if not argument.startswith("-")])
+        # The argument after such a flag is its value: "--name value".
+        no_values = (argument for before, argument in pairwise(argv) if before not in value_flags)
+        _refuse_arguments([argument for argument in no_values if not argument.startswith("-")])
         return f"{missing[1]} is missing"
     given_twice = r"flag (--\w+)=(.*): already defined as (.*)"
     message = re.sub(given_twice, r"\1 is given as \3 and as \2, expected once", message)
@@ -176,5 +181,6 @@ def _refuse_arguments(arguments: Sequence[str]) -> None:
 
 
 def _fail(message: str) -> NoReturn:
+    """Prints one line to standard error, and ends the process with status 2."""
     print(f"error: {message}", file=sys.stderr)
     sys.exit(2)

@@ -30,7 +30,7 @@ _STANDARD_INPUT = "/dev/stdin"
 
 
 def read_input(path: str | None, flag: str = "input") -> list[str]:
-    """Reads all lines of a file, or of standard input (see `stream_input`)."""
+    """Reads all lines of a file, or of standard input; raises what `stream_input` raises."""
     return list(stream_input(path, flag))
 
 
@@ -44,17 +44,18 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
         flag: the flag that gave the path, for errors.
 
     Raises:
-        UserError: several flags are standard input, or the file cannot be read.
+        UserError: at the first line: it is standard input, which another flag is too, or it cannot
+            be read.
     """
     file = file_path(path)
-    of_stdin = [f"--{name}" for name, other in _named_files() if other == _STANDARD_INPUT]
+    of_stdin = [f"--{name}" for name, named in _named_files() if named == _STANDARD_INPUT]
     if not file and len(of_stdin) > 1:
         raise UserError(f"{' and '.join(of_stdin)} are standard input, expected one: give a file.")
     yield from read_lines(Path(file) if file else None, input_name(path, flag))
 
 
 def file_path(path: str | None) -> str | None:
-    """Returns a path, or None for standard input or output ("-")."""
+    """Returns a path; None if it is "-" or None, for standard input or output."""
     return None if path == "-" else path
 
 
@@ -64,7 +65,11 @@ def input_name(path: str | None, flag: str) -> str:
 
 
 def _named_files() -> Iterator[tuple[str, str]]:
-    """Yields a pair for each text file of the flags: ("source", "a.en"), ("file", "/dev/stdin")."""
+    """Yields the flag and the path of each text file: ("source", "a.en"), ("file", "/dev/stdin").
+
+    Flags without a value are left out, except --input.
+    """
+    # Each command has some of these flags.
     for name in sorted((_INPUTS | _OTHERS) & {*flags.FLAGS}):
         # --input is standard input by default. Flags that can be given several times have lists.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
@@ -79,6 +84,9 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
         lines: the text, without line ends.
         path: the file, compressed if its name ends in .gz, .xz or .bz2; None or "-" for standard
             output.
+
+    Raises:
+        OSError: the text cannot be written; the error names the output.
     """
     write_content((line.encode() + b"\n" for line in lines), path)
 
@@ -107,16 +115,19 @@ def check_output(flag: str = "output") -> None:
     """
     if not (path := flags.FLAGS[flag].value) or (path == "-" and flag == "output"):
         return
+    # "-" is standard output for --output alone.
     is_special = path == "-" or (os.path.exists(path) and not os.path.isfile(path))
+    # Only the directory needs to be writable: a new file replaces an old one.
     if is_special or not os.access(os.path.dirname(path) or ".", os.W_OK):
         raise UserError(f"--{flag}={path}: expected a file in a directory that can be written to.")
-    for name, other in _named_files():
-        if name != flag and _is_same_file(path, other):
+    for name, named in _named_files():
+        if name != flag and _is_same_file(path, named):
             raise UserError(f"--{flag}={path} is the file of --{name} too: give another one.")
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    """Returns whether two paths or links lead to the same file, which may be missing."""
+    """Returns whether two paths lead to the same file, by links or not; it may be missing."""
+    # Resolved paths differ for hard links.
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
     return os.path.realpath(path) == os.path.realpath(other)
@@ -128,13 +139,13 @@ def one_line(text: str) -> str:
 
 
 def output_lines(number: int, best: Iterable[Translation], with_scores: bool) -> Iterator[str]:
-    """Yields the output lines of an input line.
+    r"""Yields the output lines of an input line, one for each translation: its text.
 
     Args:
         number: number of the input line, from 1.
         best: the translations of the line, the best first.
         with_scores: yields number, score and text, separated by tabs, and "unfinished" as a fourth
-            column if the translation is cut off.
+            column if the translation is cut off: "3\t-1.2345\tEin Haus\tunfinished".
     """
     for translation in best:
         text = one_line(translation.text)
@@ -206,8 +217,9 @@ def work_in_blocks(
             for block in blocks:
                 report = progress.part(_line_count(block))
                 write_output(work(block, report)["output"], None)
-                report(1.0)
+                report(1.0)  # All is done, whatever share the work has reported.
         return
+    # From here on --output is a file.
     lock = Path(output).with_name(f".{Path(output).name}.lock")
     with exclusive_lock(lock, f"--output={output}", "give another --output"):
         partial = _PartialFile(Path(f"{output}.partial"), settings())
@@ -228,6 +240,9 @@ class _PartialFile:
     Args:
         path: of the file.
         settings: what determines the outputs besides the inputs; see `work_in_blocks`.
+
+    Raises:
+        UserError: there is such a file, and it is not a file of finished blocks.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -235,14 +250,18 @@ class _PartialFile:
         # As they are read back from the file, e.g. lists in the place of tuples.
         self._settings = json.loads(json.dumps(settings))
         with suppress(FileNotFoundError), path.open("r+b") as file:
-            # Half of the first line begins likewise.
+            # A kill may have left only a part of these characters, or none.
             if not b'{"settings": '.startswith(file.peek()[:13]):
                 raise UserError(f"{path} is another program's file: move it, or give another.")
-            # A killed process may have left a part of a line at the end: it is cut off.
+            # A kill may have left a part of a line at the end: it is cut off.
             file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
     def skip_finished(self, blocks: Iterator[Block]) -> int:
-        """Takes the finished blocks from the iterator's front; returns how many lines they have."""
+        """Takes the finished blocks from the iterator's front; returns how many lines they have.
+
+        Raises:
+            UserError: the settings, or the inputs, differ from those of the finished blocks.
+        """
         lines = 0
         for record in self._records():
             # If the input has become shorter there is no such block: it differs from the record's.
@@ -267,6 +286,7 @@ class _PartialFile:
             yield from record["outputs"][flag]
 
     def _records(self) -> Iterator[dict[str, Any]]:
+        """Yields the "settings" and "outputs" of each finished block; nothing without the file."""
         with suppress(FileNotFoundError), self.path.open(encoding="utf-8") as file:
             yield from map(json.loads, file)
 
@@ -312,13 +332,15 @@ def _next_rows(rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def count_lines(inputs: Mapping[str, str | None]) -> int | None:
-    """Counts the lines of parallel files, to compare them before hours of work.
+    """Counts the lines of parallel files, and compares the numbers, before hours of work.
+
+    Pipes and terminals are left out.
 
     Args:
         inputs: see `read_blocks`.
 
     Returns:
-        the number of lines of each file, or None if no input is a file.
+        the number of lines, the same of all files; None if no input is a file.
 
     Raises:
         UserError: the numbers differ, or a file cannot be read.
@@ -330,10 +352,9 @@ def count_lines(inputs: Mapping[str, str | None]) -> int | None:
         if file and not (Path(file).is_fifo() or Path(file).is_char_device()):
             counts[input_name(path, flag)] = sum(1 for _ in stream_input(path, flag))
     check_line_counts(counts)
-    # All are equal.
     return next(iter(counts.values()), None)
 
 
 def _line_count(block: Block | None) -> int:
-    # All inputs have as many lines; there are none after the last block.
+    """Returns the number of lines of each input in a block; 0 for None, after the last block."""
     return len(next(iter(block.texts.values()))) if block else 0

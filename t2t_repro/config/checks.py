@@ -57,7 +57,10 @@ def check_read(
 
 
 def _is_read(name: str, used: Collection[Reference]) -> bool:
-    """Returns whether any of a run's calls and macros reads a binding."""
+    """Returns whether any of a run's calls and macros, `used`, reads a binding.
+
+    "a/Owner.parameter" is read if Owner is called, and anything in the scope a/ or one inside it.
+    """
     parameter = name.split("/")[-1]
     if "." not in parameter:  # A macro.
         return f"%{name}" in used
@@ -107,7 +110,10 @@ def _reachable(bindings: Mapping[str, Any], roots: Iterable[Callable[..., Any]])
 
 
 def _default_references(owner_name: str, bindings: Collection[str]) -> Iterator[Reference]:
-    """Yields references to the configurables that are defaults of unbound parameters."""
+    """Yields references to the configurables that are defaults of a configurable's parameters.
+
+    Parameters that gin binds, those in `bindings`, are left out; a macro's name yields nothing.
+    """
     if not (owner := configurable_or_none(owner_name)):
         return
     for name, parameter in parameters_of(owner).items():
@@ -125,7 +131,10 @@ def _default_references(owner_name: str, bindings: Collection[str]) -> Iterator[
 
 
 def _calls_of(root: Any) -> Iterator[Reference]:
-    """Yields "@name()" of a configurable, or the calls of a plain dataclass's factories."""
+    """Yields "@name()" of a configurable, or the calls of a plain dataclass's factories.
+
+    Any other object, such as a factory that gin does not know, yields nothing.
+    """
     if configurable_or_none(root):
         yield Reference(f"@{values.name_of_configurable(root)}()")
     elif dataclasses.is_dataclass(root):
@@ -134,7 +143,10 @@ def _calls_of(root: Any) -> Iterator[Reference]:
 
 
 def _required_parameters(reference: Reference) -> Iterator[str]:
-    """Yields the parameters that gin has to bind, since they have no default."""
+    """Yields the parameters that gin has to bind for a reference, as they have no default.
+
+    A macro, and what gin does not know, has none.
+    """
     if not (owner := configurable_or_none(reference.name)):
         return
     for name, parameter in parameters_of(owner).items():
@@ -145,7 +157,10 @@ def _required_parameters(reference: Reference) -> Iterator[str]:
 
 
 def parameters_of(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Returns a function's or constructor's parameters that can be given by name."""
+    """Returns the parameters of a function, or of a class's constructor, that can be given by name.
+
+    `self` and *args, which cannot, are left out.
+    """
     # `inspect.signature` of a class with a __new__ would show the parameters of __new__.
     parameters = [*inspect.signature(values.constructor_of(owner)).parameters.values()]
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -105,7 +105,13 @@ def _apply(
 
 
 def _bind(name: str, value: Any, place: str) -> None:
-    """Binds a parameter, such as "source/SubwordTraining.vocab_size", or a macro."""
+    """Binds a parameter, such as "source/SubwordTraining.vocab_size", or a macro.
+
+    `place` is the file and line of the binding, for errors.
+
+    Raises:
+        UserError: the parameter, or a configurable in the value, is unknown.
+    """
     # Only a macro's name has no dot.
     owner, dot, argument = name.rpartition("/")[2].partition(".")
     if dot:
@@ -121,7 +127,11 @@ def _bind(name: str, value: Any, place: str) -> None:
 
 
 def _with_gin_references(value: Any, place: str) -> Any:
-    """Returns a value with gin's own reference for each `Reference`, in nested containers too."""
+    """Returns a value with gin's own reference for each `Reference`, in nested containers too.
+
+    Raises:
+        UserError: there is no configurable of that name; `place` says where it is named.
+    """
     if isinstance(value, gin_text.Reference):
         if value.is_macro:
             return _GIN_REFERENCES.macro(value.removeprefix("%"))
@@ -136,14 +146,21 @@ def _with_gin_references(value: Any, place: str) -> Any:
 
 
 def _find_configurable(name: str, place: str) -> Callable[..., Any]:
-    """Finds a configurable by name; imports its module if it has moved beside the gin files."""
+    """Returns the configurable of a name; imports its module if it has moved beside the gin files.
+
+    Raises:
+        UserError: the name is unknown; `place` says where it is.
+    """
     if module := gin_text.MOVED.get(name):
         _import(module, place)
     return checks.known_configurable(name, place)
 
 
 def value_of(owner: str, name: str) -> Any:
-    """Returns what gin binds to a parameter, or None; a `@name()` is called anew each time."""
+    """Returns what gin binds to a parameter, or None if it binds nothing.
+
+    `owner` is the configurable's name, `name` the parameter's. Each time, `@name()` is called anew.
+    """
     # A deep copy resolves gin's reference; gin itself would resolve all parameters' references.
     return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
@@ -221,6 +238,7 @@ def trained_bindings(
     bindings = gin_text.bindings_in(text, str(config_gin))
     packages = {name.partition(".")[0] for name in imports}
 
+    # What the caller gives, and what the packages have that it has imported.
     def is_known(selector: str) -> bool:
         owner = checks.configurable_or_none(selector)
         return owner in known or getattr(owner, "__module__", "").partition(".")[0] in packages
@@ -240,7 +258,10 @@ def trained_bindings(
 
 
 def _without_macro(value: Any, bindings: dict[str, Any]) -> Any:
-    """Returns the value that a macro stands for, or a macro if that is unbound or circular."""
+    """Returns the value that a macro stands for; any other value as it is.
+
+    If the macro is unbound or circular, the result is again a macro.
+    """
     # A macro's value may be another macro; as macros may be circular, the steps are limited.
     for _ in bindings:
         if isinstance(value, gin_text.Reference) and value.is_macro:
@@ -249,16 +270,25 @@ def _without_macro(value: Any, bindings: dict[str, Any]) -> Any:
 
 
 def import_hint(text: str) -> str:
-    """Returns the end of an error: the flags that import a configuration's modules, or ""."""
+    """Returns the end of an error: the flags that import the modules of a configuration.
+
+    It is "" if `text`, the content of a gin file, imports none.
+    """
     imports = (line for line in gin_text.statements(text) if isinstance(line, ImportStatement))
     flags = " ".join(f"--import={line.module}" for line in imports)
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
 
 
 def _import(name: str, place: str) -> None:
-    """Imports a module that a gin file or a flag names; raises a UserError if it is missing."""
+    """Imports a module that a gin file or a flag names.
+
+    Raises:
+        UserError: it is missing; the error begins with `place`, where it is named.
+        Exception: any error of the module, also if a module is missing that it imports.
+    """
     try:
-        # Also for names that cannot be a module's, such as ./parts.py, it is a ModuleNotFoundError.
+        # Also for names that cannot be a module's, such as ./parts.py, it is a ModuleNotFoundError;
+        # for "" it would be a ValueError.
         __import__(name or " ")
     except ModuleNotFoundError as error:
         # Neither the named module nor its package is missing: the traceback says who imports it.
@@ -270,5 +300,5 @@ def _import(name: str, place: str) -> None:
 
 def _look_for_modules_in(*folders: Path) -> None:
     """Appends folders to `sys.path` for good: processes that prepare data need them too."""
-    # At the end, so that their modules hide no others.
+    # At the end, so that their modules hide no others. A folder that is there already stays.
     sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]

@@ -60,7 +60,10 @@ class Reference(str):
 
     @property
     def scope(self) -> str:
-        """The scopes in which it is called, such as "a/b/"; of a macro its own name, as in gin."""
+        """The scopes in which it is called, such as "a/b/"; "" for none; of a macro its own name.
+
+        gin calls what a macro refers to in a scope of the macro's name.
+        """
         name = self.strip("@%()")
         return f"{name}/" if self.is_macro else name.removesuffix(name.split("/")[-1])
 
@@ -69,10 +72,12 @@ class _ReferencesAsText(ParserDelegate):
     """Makes a `Reference` of each reference; gin itself would look up its configurable."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
+        """Returns "@name", or "@name()" if gin would call (evaluate) it, with its current name."""
         call = "()" if evaluate else ""
         return Reference(f"@{current_name(scoped_configurable_name)}{call}")
 
     def macro(self, macro_name: str) -> Reference:
+        """Returns "%name"."""
         return Reference(f"%{macro_name}")
 
 
@@ -126,7 +131,10 @@ def owner_of(name: str) -> str:
 
 
 def references_in(value: Any) -> Iterator[Reference]:
-    """Yields the references in nested tuples, lists and dictionaries."""
+    """Yields the references in a value: itself, or those in nested tuples, lists and dictionaries.
+
+    In a dictionary, keys may be references too.
+    """
     if isinstance(value, Reference):
         yield value
     elif isinstance(value, list | tuple | dict):
@@ -140,14 +148,18 @@ def one_line_errors() -> Iterator[None]:
     """Turns any error that gin raises in the block into a UserError of one line."""
     try:
         yield
-    # gin passes on errors of Python's tokenizer and parser too, such as TokenError.
     except Exception as error:
+        # Any, since gin passes on errors of Python's tokenizer and parser too, such as TokenError.
         message = _NO_LITERAL.sub(r"\1 is not a value; a text needs quotes", str(error))
         raise UserError(f"gin: {' '.join(message.split())}") from error
 
 
 def current_name(name: str) -> str:
-    """Returns the current name of a configurable or parameter of an older gin file."""
+    """Returns the current name of a configurable or parameter of an older gin file.
+
+    "a/Pace.steps" gives "a/TrainingSchedule.steps", since Pace was renamed. Scopes stay, and so do
+    names that are current.
+    """
     scope, slash, parameter = name.rpartition("/")
     owner, dot, argument = parameter.partition(".")
     renamed = _RENAMED.get(parameter) or f"{_RENAMED.get(owner, owner)}{dot}{argument}"

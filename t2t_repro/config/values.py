@@ -20,11 +20,6 @@ from t2t_repro.errors import UserError
 
 _Owner = TypeVar("_Owner", bound=Callable[..., Any])
 
-# Products of such numbers are finite in float32.
-_MOST_FLOAT = 10**9
-# TensorFlow's int32.
-_MOST_INT = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class Range:
@@ -47,11 +42,12 @@ class Range:
 REQUIRED: Any = gin.REQUIRED
 """The default of a parameter that gin has to bind."""
 
-Count = Annotated[int, Range(least=1, most=_MOST_INT)]
+Count = Annotated[int, Range(least=1, most=2**31 - 1)]  # TensorFlow's int32.
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
 Rate = Annotated[float, Range(least=0, below=1)]
 Share = Annotated[float, Range(least=0, most=1)]
-Positive = Annotated[float, Range(above=0, most=_MOST_FLOAT)]
+# Products of such numbers are finite in float32.
+Positive = Annotated[float, Range(above=0, most=10**9)]
 
 Precision = Literal["float32", "mixed_bfloat16"]
 """The precision of a model's computations; its weights are float32."""
@@ -114,7 +110,7 @@ def validated(owner: _Owner) -> _Owner:
 
 
 def name_of_configurable(owner: Callable[..., Any]) -> str:
-    """Returns gin's name of a function or class; of others, that in Python."""
+    """Returns gin's name of a function or class, or that in Python if gin has none."""
     # gin has no public way from a configurable to its name.
     registered = gin.config._INVERSE_REGISTRY.get(inspect.unwrap(owner))
     return registered.name if registered else owner.__name__
@@ -139,7 +135,7 @@ def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the constructor of a class; a function is returned as it is."""
     if not inspect.isclass(owner):
         return owner
-    # A named tuple has __new__ alone; `object.__new__` stands for no constructor.
+    # A named tuple has __new__ alone. Without any constructor, the result is `object.__new__`.
     return owner.__new__ if owner.__init__ is object.__init__ else owner.__init__
 
 
@@ -157,7 +153,11 @@ def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Returns whether an annotation permits a value; True for unknown forms, e.g. a TypeVar."""
+    """Returns whether an annotation permits a value; True for unknown forms, e.g. a TypeVar.
+
+    The items of lists and dictionaries are compared, too. An integer is also a float; True is no
+    number, and a text no sequence.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         # The parts of Annotated[int, Range(least=1)] are int and the range.
@@ -186,10 +186,14 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _is_instance(value: Any, owner: Any) -> bool:
-    """Returns whether a value is of a class, or has all of a protocol; True if neither is given."""
+    """Returns whether a value is of a class, or has all public names of a protocol.
+
+    Returns True if `owner` is neither, or any object will do. A text counts as a path.
+    """
     if not inspect.isclass(owner) or owner in (object, Any):
         return True
-    # A protocol of typing; isinstance would work only for those with @runtime_checkable.
+    # A protocol of typing; isinstance would work only for those with @runtime_checkable. A class,
+    # which has the same names as its objects, is a @name where @name() is meant.
     if getattr(owner, "_is_protocol", False):
         public = [name for name in dir(owner) if not name.startswith("_")]
         return not isinstance(value, type) and all(hasattr(value, name) for name in public)
@@ -198,7 +202,10 @@ def _is_instance(value: Any, owner: Any) -> bool:
 
 
 def expected(hint: Any) -> str:
-    """Describes the values that an annotation permits: "an integer at least 1"."""
+    """Describes the values that an annotation permits, for errors: "an integer at least 1".
+
+    For a class it is "a Transformer, @name() with parentheses".
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return " ".join([expected(parts[0]), *map(str, parts[1:])])

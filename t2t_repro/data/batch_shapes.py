@@ -10,7 +10,7 @@ on rows and lengths, so a few lengths are enough.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -39,7 +39,7 @@ _ROWS_QUANTILE = 0.1
 
 
 class EpochStores(Protocol):
-    """Makes the token store of every epoch.
+    """Makes the token store of each epoch, in which all sentences are segmented again.
 
     Attributes:
         expected_lengths: [sentences] of source and target, for which the shapes are chosen. No
@@ -159,13 +159,21 @@ def choose_shapes(
     # A whole corpus may have fewer tokens than a micro-batch has room for.
     tokens = min(tokens_per_micro_batch, max(int(source.sum()), int(target.sum())))
     return tuple(
-        _shape((source[shape_of == index], target[shape_of == index]), shape_lengths, tokens)
+        _shape(source[shape_of == index], target[shape_of == index], shape_lengths, tokens)
         for index, shape_lengths in enumerate(lengths.tolist())
     )
 
 
 def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Chooses at most `count` lengths, ascending: multiples of 8 in geometric progression."""
+    """Chooses the length of each shape: of the longest sentence, on its longer side, that it takes.
+
+    Args:
+        longer_side: [sentences] ids of the longer side of every pair; at least one.
+        count: most shapes.
+
+    Returns:
+        [shapes], ascending: multiples of 8, which grow by about the same factor.
+    """
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
@@ -176,18 +184,18 @@ def _choose_lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.
     return edges[np.unique(np.searchsorted(edges, ordered))]
 
 
-def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int) -> BatchShape:
-    """Returns the shape of some sentences.
+def _shape(source: NDArray, target: NDArray, lengths: list[int], tokens: int) -> BatchShape:
+    """Returns the shape of micro-batches of some sentences.
 
     Args:
-        sides: [sentences] lengths of sources and of targets; at least one.
-        lengths: the longest source and target that the shape takes.
-        tokens: most tokens of the fuller side.
+        source: [sentences] ids of every source sentence, EOS included; at least one.
+        target: [sentences] likewise.
+        lengths: the most tokens of a source sentence and of a target sentence that the shape takes.
+        tokens: most tokens of a micro-batch, on the side that has more.
     """
-    source, target = sides
     totals = int(source.sum()), int(target.sum())
-    # In the proportion of the sides, so that both are full at once. At least the lengths: shorter
-    # sentences may join, with another proportion.
+    # In the proportion of the sides, so that both are full at once. At least the lengths, so that
+    # any sentence fits: shorter ones may join, with another proportion.
     limits = [max(round(tokens * total / max(totals)), *lengths) for total in totals]
     source_rows = math.ceil(limits[0] / np.quantile(source, _ROWS_QUANTILE))
     target_rows = math.ceil(limits[1] / np.quantile(target, _ROWS_QUANTILE))
@@ -246,12 +254,16 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
 
 
 def _rounded_capacity(vectors: int) -> int:
-    """Rounds up to a multiple of 8; from `_MANY` on, of the largest power of 2 up to the root."""
+    """Rounds a number of vectors up, so that sums over them are fast (see `_MULTIPLE`, `_MANY`).
+
+    Below `_MANY` it is a multiple of 8. From there on it is a multiple of the largest power of 2
+    that is at most its root: 20,000 becomes 157 · 128 = 20,096.
+    """
     if vectors < _MANY:
         return _round_up(vectors)
     return _round_up(vectors, 2 ** ((vectors.bit_length() - 1) // 2))
 
 
 def _round_up(number: Any, multiple: int = _MULTIPLE) -> Any:
-    """Rounds an integer, or an array of them, up to a multiple."""
+    """Rounds an integer, or each of an array of them, up to a multiple of `multiple`."""
     return -(-number // multiple) * multiple

@@ -72,7 +72,10 @@ class EpochReport(CorpusReport):
         return (self.source_tokens + self.target_tokens) / self.capacity
 
     def __str__(self) -> str:
-        """Returns one line: "4,508,785 sentence pairs in 5,210 batches of 6 shapes: ..."."""
+        """Returns one line: "4,508,785 sentence pairs in 5,210 batches of 6 shapes: ...".
+
+        The shares of each corpus of a mixture follow, each behind "; " and its name.
+        """
         line = (
             f"{self.sentences:,} sentence pairs in {self.batches:,} batches of {self.shapes} "
             f"shapes: {self.real_share:.1%} real tokens, on average "
@@ -121,6 +124,7 @@ class Batches:
         self._store_maker: EpochStores | None = None
         if self.settings.segmentation:
             assert self.data, "a segmentation needs the data's subwords"
+            # A sentence that becomes longer must still fit a micro-batch.
             longest = min(self.data.max_length, tokens)
             self._store_maker = self.settings.segmentation.epoch_stores(
                 self.store, self.data.subwords, self.seed, self._sentences, longest
@@ -139,9 +143,10 @@ class Batches:
 
     def report(self) -> EpochReport:
         """Returns statistics of the first epoch."""
-        # An estimate with a segmentation, which would have to make the epoch's token store first.
+        # An estimate with a segmentation: the exact plan would need the epoch's token store.
         plan = self._expected_plan(0) if self._store_maker else self.plan(0)
-        capacity = np.array([sum(shape.capacity) for shape in self.shapes])
+        # Of a micro-batch of each shape, source and target together.
+        capacities = np.array([sum(shape.capacity) for shape in self.shapes])
         corpora: dict[str, CorpusReport] = {}
         if self.mixture:
             for name, stored in self.mixture.corpora.items():
@@ -152,7 +157,7 @@ class Batches:
             micro_batches=self.micro_batches,
             shapes=len(self.shapes),
             batches=len(plan),
-            capacity=int(capacity[plan.shape_of_batch].sum()) * self.micro_batches,
+            capacity=int(capacities[plan.shape_of_batch].sum()) * self.micro_batches,
             corpora=corpora,
         )
 
@@ -166,7 +171,7 @@ class Batches:
         return self._planned_epoch(epoch).plan
 
     def _planned_epoch(self, epoch: int) -> "_PlannedEpoch":
-        """Returns an epoch's store and plan; those of the last epoch asked for are kept."""
+        """Returns an epoch with its store and plan, which are kept until another is asked for."""
         if self._planned is None or self._planned.epoch != epoch:
             if self._store_maker:
                 store = self._store_maker(epoch)
@@ -178,13 +183,16 @@ class Batches:
         return self._planned
 
     def _expected_plan(self, epoch: int) -> EpochPlan:
-        """Plans an epoch of `self.store`, with the lengths that `shapes` were chosen for."""
+        """Plans an epoch of `store`, as if its sentences had the lengths that `shapes` are for.
+
+        They have, unless they are segmented again in every epoch.
+        """
         sentences = self._sentences(epoch)
         plan = self._plan_from_lengths(epoch, *(side[sentences] for side in self._lengths))
         return replace(plan, order=sentences[plan.order])
 
     def _plan_from_lengths(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
-        """Plans an epoch of sentences with these lengths, [sentences] each."""
+        """Plans an epoch of sentences with these source and target lengths, [sentences] each."""
         return epoch_plan(self.shapes, source, target, self.micro_batches, self.seed, epoch)
 
     def _sentences(self, epoch: int) -> NDArray[np.int64]:
@@ -192,7 +200,7 @@ class Batches:
         return self.mixture.sentences(epoch) if self.mixture else np.arange(len(self.store))
 
     def count_tokens(self, epoch: int, batch: int) -> int:
-        """Counts the source and target tokens of a batch, without padding."""
+        """Returns the number of source and target tokens of a batch together, without padding."""
         planned = self._planned_epoch(epoch)
         lengths = planned.store.source_lengths, planned.store.target_lengths
         indices = planned.plan.sentences(batch)
@@ -206,7 +214,8 @@ class Batches:
         Args:
             epoch: from 0.
             first_batch: number of batches to skip, at no cost.
-            own_micro_batches: the numbers of those to read; all by default.
+            own_micro_batches: the micro-batches of a batch that this worker computes, by their
+                numbers from 0; all by default.
 
         Returns:
             a data set of `Batch`.

@@ -146,14 +146,18 @@ class _Judge:
                 self._targets.add(_squeeze(target).casefold())
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Returns verdicts [pairs], indices of `_VERDICTS`, and hashes of the kept pairs [kept]."""
+        """Judges each pair, as if it were no duplicate.
+
+        Returns:
+            verdicts [pairs], indices of `_VERDICTS`; and hashes of the pairs that are kept, [kept].
+        """
         # The array of a bytearray can be changed, as `clean` does.
         verdicts, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
-            is_held_out = source.casefold() in self._sources or target.casefold() in self._targets
             # The first rule that a pair breaks counts.
             reason = _broken_length_rule(source, target, self._rules)
+            is_held_out = source.casefold() in self._sources or target.casefold() in self._targets
             if is_held_out and reason is None:
                 reason = "held_out_overlap"
             verdicts.append(_VERDICTS.index(reason or "kept"))
@@ -170,24 +174,34 @@ def _squeeze(sentence: str) -> str:
 
 
 def _broken_length_rule(source: str, target: str, rules: Cleaning) -> str | None:
-    """Returns the first rule on lengths that squeezed sentences break, or None."""
+    """Returns the first of the rules on lengths that a pair breaks, as in `REASONS`; or None.
+
+    Args:
+        source: from `_squeeze`: single spaces separate words.
+        target: likewise.
+        rules: the cleaning rules.
+    """
     if _is_invisible(source) or _is_invisible(target):
         return "empty_side"
-    # One space less than words.
+    # There is one space less than there are words.
     if max(source.count(" "), target.count(" ")) >= rules.max_words:
         return "over_long"
-    shorter, longer = sorted((len(source), len(target)))
-    if longer > rules.max_length_ratio * shorter:
-        # Only now, since counting in letters is slow.
-        shorter, longer = sorted(map(length_in_letters, (source, target)))
-        if longer > rules.max_length_ratio * shorter:
-            return "length_ratio"
+    is_uneven = _is_uneven(len(source), len(target), rules)
+    # Counting in letters is slow: only where characters break the rule.
+    if is_uneven and _is_uneven(length_in_letters(source), length_in_letters(target), rules):
+        return "length_ratio"
     return None
 
 
+def _is_uneven(length: int, other_length: int, rules: Cleaning) -> bool:
+    """Returns whether one of two lengths is more than `max_length_ratio` times the other."""
+    return max(length, other_length) > rules.max_length_ratio * min(length, other_length)
+
+
 def _is_invisible(side: str) -> bool:
-    """Returns whether a side has nothing but characters that nobody sees, or "▁"."""
-    # Controls, formats and separators; replacement and joiner; SentencePiece's space.
+    """Returns whether a sentence is empty, or has only characters that nobody sees, or "▁"."""
+    # Controls, formats and separators; the replacement character, the grapheme joiner, and the
+    # space of SentencePiece.
     return all(category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in "\ufffd\u034f▁" for c in side)
 
 
@@ -202,11 +216,15 @@ class SeenHashes:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Adds hashes; returns whether each is new, [hashes]: of equal ones, the first alone."""
+        """Adds hashes, and returns which were not in the set before, [hashes].
+
+        Of equal hashes, only the first is new.
+        """
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:
-            # The position of a hash above all in the run is the run's length: no index.
+            # Where each hash is, if it is in the run. For one above all of the run, that is the
+            # run's length, which is no index; any index does, since no hash there is equal.
             positions = np.searchsorted(run, distinct)
             unseen &= run[np.minimum(positions, len(run) - 1)] != distinct
         new = np.zeros(len(hashes), dtype=bool)
@@ -215,9 +233,10 @@ class SeenHashes:
         return new
 
     def _add_run(self, run: NDArray[np.uint64]) -> None:
-        """Adds a run, merged with earlier ones that are not much longer."""
+        """Adds a sorted array, if it is not empty, merged with earlier ones not much longer."""
 
         def can_merge(earlier: int, new: int) -> bool:
+            """Returns whether runs of these lengths become one."""
             return earlier <= _MERGE_RATIO * new and earlier + new <= _LONGEST_RUN
 
         while self._runs and can_merge(len(self._runs[-1]), len(run)):

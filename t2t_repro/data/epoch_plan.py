@@ -60,9 +60,10 @@ def epoch_plan(
     seed: int,
     epoch: int,
 ) -> EpochPlan:
-    """Returns the batches of an epoch, drawn from (seed, epoch).
+    """Plans the batches of an epoch: which sentences are in each, and in which order they come.
 
-    Every sentence occurs once.
+    Every sentence occurs once. The noise in the lengths and the order of the batches are drawn from
+    (seed, epoch).
 
     Args:
         shapes: from `choose_shapes`.
@@ -79,6 +80,7 @@ def epoch_plan(
     source, target = np.asarray(source_lengths), np.asarray(target_lengths)
     shape_of = assign_shapes(np.array([shape.lengths for shape in shapes]), source, target)
     by_length = _sort_with_noise(np.maximum(source, target), generator)
+    # By shape, and by length with noise within a shape.
     order = by_length[np.argsort(shape_of[by_length], kind="stable")]
     cutter = _Cutter(source[order], target[order], micro_batches)
     # Where in `order` the sentences of each shape end.
@@ -100,7 +102,7 @@ def epoch_plan(
 
 
 def _sort_with_noise(lengths: NDArray, generator: np.random.Generator) -> NDArray[np.intp]:
-    """Returns the indices of lengths [sentences], sorted after each is increased at random."""
+    """Returns the indices that sort lengths [sentences], each increased at random by up to 20 %."""
     noisy = lengths * (1.0 + _NOISE * generator.random(len(lengths), np.float32))
     # Scaled to 16 bits, which NumPy sorts by radix; 0.99 keeps rounding from an overflow.
     return np.argsort((noisy * (2**16 / noisy.max() * 0.99)).astype(np.uint16), kind="stable")
@@ -124,10 +126,11 @@ class _Cutter:
         self._sentences = len(source)
 
     def share(self, start: int, shape: BatchShape) -> float:
-        """Returns the share to which micro-batches from `start` on are filled: 1.0, until the end.
+        """Returns the share to which the micro-batches of the batch from `start` on are filled.
 
-        The last batches share the last sentences evenly: the smallest share that needs no further
-        batch, e.g. 0.75 where full batches would be 1.0, 1.0 and 0.25.
+        It is 1.0 while more than `_LAST_BATCHES` batches are left. The last ones share the last
+        sentences evenly: theirs is the smallest share that needs no further batch, e.g. 0.75 for
+        three batches where full ones would be 1.0, 1.0 and 0.25.
         """
         # A cheap lower bound of micro-batches, by rows and by tokens of each side, so that batches
         # are rarely counted one by one.
@@ -141,13 +144,17 @@ class _Cutter:
             return 1.0
 
         def is_enough(part: int) -> bool:
+            """Returns whether the `fewest` batches hold all sentences if filled to part/1024."""
             return self._batches_left(start, shape, part / _PARTS, fewest + 1) <= fewest
 
         # The smallest part from 1 on that is enough; `_PARTS` if none below it is.
         return bisect_left(range(_PARTS), True, lo=1, key=is_enough) / _PARTS
 
     def _batches_left(self, start: int, shape: BatchShape, share: float, most: int) -> int:
-        """Counts the batches from `start` on, filled to `share`, up to `most`."""
+        """Counts the batches that all sentences from `start` on need, up to `most`.
+
+        As if all had the same shape, with micro-batches that are filled to `share`.
+        """
         count = 0
         while start < self._sentences and count < most:
             start = self.cuts(start, shape, share)[-1]
@@ -162,7 +169,7 @@ class _Cutter:
         return cuts
 
     def _end(self, start: int, shape: BatchShape, share: float) -> int:
-        """Returns the end of the micro-batch that begins at `start`, filled to `share`."""
+        """Returns where the micro-batch that begins at `start` ends, if it is filled to `share`."""
         rows = min(math.ceil(share * shape.rows), self._sentences - start)
         count = rows
         for before, tokens in zip(self._before, shape.tokens, strict=True):

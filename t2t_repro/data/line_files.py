@@ -53,6 +53,7 @@ def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
     with opened(path, name) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
+                # A file that has CR for line ends is a single line.
                 line = line.removeprefix(_BYTE_ORDER_MARK)
                 if not line.endswith(b"\n") and b"\r" in line[:-1]:
                     problem = f"{name} ends its lines with CR alone, as old Macs did, expected LF"
@@ -101,7 +102,7 @@ def opened(path: Path | None, name: str, is_xml: bool = False) -> Iterator[Any]:
 
 
 def _kind(file: Any) -> str:
-    """Returns the kind in `_KINDS` that a file's first bytes match, or ""."""
+    """Returns the kind in `_KINDS` that a file's first bytes match; "" if it may be plain text."""
     # Read without being consumed: a pipe cannot go back.
     start = file.peek(512)
     return next((kind for pattern, kind in _KINDS.items() if re.match(pattern, start)), "")
@@ -122,7 +123,9 @@ def check_line_counts(counts: Mapping[str, int]) -> None:
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Returns {"name": "train.de", "bytes": 1234, "sha256": "5e1f0a..."}, without the folder.
+    """Returns what a file is known by: its name without the folder, its size and its SHA-256.
+
+    For example {"name": "train.de", "bytes": 1234, "sha256": "5e1f0a..."}.
 
     Raises:
         UserError: the file is missing.

@@ -25,14 +25,14 @@ _MOST_WORKERS = 8
 
 
 def usable_cores() -> int:
-    """Returns the number of cores that this process may use."""
+    """Returns the number of cores that this process may use; 1 if the system does not tell."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def default_workers() -> int:
-    """Returns the number of usable cores, at most eight."""
+    """Returns the number of workers if none is set: the number of usable cores, at most eight."""
     return min(usable_cores(), _MOST_WORKERS)
 
 
@@ -53,9 +53,9 @@ def map_in_order(
     Raises:
         UserError: a worker was killed.
     """
-    blocks = iter(blocks)
-    first = list(itertools.islice(blocks, _FEWEST_BLOCKS))
-    blocks = itertools.chain(first, blocks)
+    rest = iter(blocks)
+    first = list(itertools.islice(rest, _FEWEST_BLOCKS))
+    blocks = itertools.chain(first, rest)
     if workers == 1 or len(first) < _FEWEST_BLOCKS:
         yield from map(function, blocks)
         return
@@ -135,5 +135,8 @@ def _end_with_parent() -> None:
 
 
 def _call(block: Any) -> Any:
-    """Applies this worker's function, which `_start` received once, not with every block."""
+    """Applies this worker's function to a block.
+
+    `_start` received the function, which would otherwise be sent with every block.
+    """
     return _function(block)

@@ -171,7 +171,11 @@ class PreparedData:
             )
 
     def _split_and_part(self, name: str) -> "tuple[str, _CorpusPart | None]":
-        """Returns ("dev", None) for "dev", ("dev", its part "news") for "dev.news"; or raises."""
+        """Returns ("dev", None) for "dev", and ("dev", its part "news") for "dev.news".
+
+        Raises:
+            UserError: no split or part has the name.
+        """
         named: dict[str, tuple[str, _CorpusPart | None]]
         named = {split: (split, None) for split in self.splits}
         for split, parts in self._corpora.items():
@@ -182,7 +186,14 @@ class PreparedData:
         return named[name]
 
     def _check_files(self, expected: Mapping[str, int]) -> None:
-        """Checks that all files are there, each of its size in bytes; else raises a UserError."""
+        """Checks the files of the data.
+
+        Args:
+            expected: the size in bytes of each file, by its name.
+
+        Raises:
+            UserError: a file is missing or has another size.
+        """
         sizes = _file_sizes(self.directory)
         for name, size in expected.items():
             if sizes.get(name) != size:
@@ -223,7 +234,11 @@ class _CorpusPart(NamedTuple):
 
 
 def _corpus_parts(reports: Mapping[str, Mapping[str, int]]) -> dict[str, _CorpusPart]:
-    """Returns the consecutive parts of a split, by corpus, from its cleaning reports."""
+    """Returns the part of a split that each corpus of a mixture has, by the corpus's name.
+
+    Args:
+        reports: the cleaning report of each corpus, in the order of the parts.
+    """
     parts: dict[str, _CorpusPart] = {}
     line = sentence = 0
     for name, report in reports.items():
@@ -268,20 +283,28 @@ class CleanText:
 
     @contextmanager
     def _opened(self, mode: str, **kwargs: Any) -> Iterator[tuple[IO, IO]]:
-        """Opens the files of source and target."""
+        """Opens the files of source and target.
+
+        Args:
+            mode: of both files; see `open`.
+            **kwargs: further arguments of `open`, such as `_TEXT`.
+
+        Yields:
+            the source file and the target file.
+        """
         source_path, target_path = self._paths
         with source_path.open(mode, **kwargs) as source, target_path.open(mode, **kwargs) as target:
             yield source, target
 
     def write(self, blocks: Iterable[Sequence[Pair]]) -> None:
-        """Writes all pairs; replaces files of an interrupted run."""
+        """Writes the pairs of all blocks, a line each; replaces files of an interrupted run."""
         with self._opened("w", **_TEXT) as files:
             for pairs in blocks:
                 for side, file in enumerate(files):
                     file.writelines(f"{pair[side]}\n" for pair in pairs)
 
     def __iter__(self) -> Iterator[Pair]:
-        """Yields all pairs."""
+        """Yields all pairs, without the newlines at their ends."""
         with self._opened("r", **_TEXT) as files:
             for source, target in zip(*files, strict=True):
                 yield source.removesuffix("\n"), target.removesuffix("\n")

@@ -119,7 +119,7 @@ class Stages:
         shutil.rmtree(self._partial)
 
     def _discard_other_data(self) -> None:
-        """Deletes the stages unless they were made with these settings."""
+        """Keeps the stages that were made with these settings; otherwise begins without any."""
         path, identity = self._partial / "identity.json", self._settings.identity
         # Killed at its very end, a process has moved the result, but not deleted the marks.
         if path.exists() and read_json(path) == identity and self._result.is_dir():
@@ -165,6 +165,7 @@ class Stages:
             split: its name.
             reports: gets, in place, a report for each corpus, complete once all blocks are read.
         """
+        # The number of the next block's first pair, for the variants.
         pairs_before = 0
         variants = self._settings.variants if split == "train" else None
         parts = [part for part in parts_of(self._settings.corpus) if split in part.corpus.splits]
@@ -183,7 +184,14 @@ class Stages:
                     yield [part.tagged(pair) for pair in pairs] if part.tag else pairs
 
     def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
-        """Yields the clean pairs of a corpus in blocks, without tags, and a report on each."""
+        """Returns an iterator over the pairs of a split of a corpus, in blocks with a report each.
+
+        Only "train" is cleaned.
+
+        Args:
+            split: the split's name.
+            part: the corpus; its tag is not added.
+        """
         pairs = read_pairs(part.corpus, split, self._downloads)
         # The empty block after the last pair ends them.
         blocks = iter(lambda: list(islice(pairs, prepared.PAIRS_IN_BLOCK)), [])
@@ -194,9 +202,14 @@ class Stages:
         return ((block, CleaningReport(kept=len(block))) for block in blocks)
 
     def _make_subwords(self, count: int) -> Reports:
-        """Learns the subword models from `count` training pairs; returns no reports."""
+        """Makes the files of the subword models; returns no reports.
+
+        Args:
+            count: the number of training pairs that they are learned from.
+        """
         text = CleanText(self._result, "train")
         variants = self._settings.variants
+        # `sides` are indices into a pair: (0, 1) of a model that source and target share.
         for name, (recipe, sides) in self._settings.recipes.files().items():
             pairs = variants.without_words(text) if variants else text
             sentences = (pair[side] for pair in pairs for side in sides)
@@ -236,9 +249,12 @@ class Stages:
 
 
 def _log_changes(split: str, changes: _Changes) -> None:
-    """Logs for each side how many lines of a split the subwords change, with an example."""
+    """Logs for each side how many lines of a split the subwords change, with one of the changes.
+
+    A side without changes is not logged.
+    """
     for side in sorted({side for side, _ in changes}):
-        counts = {change: count for (at, change), count in changes.items() if at == side}
+        counts = {change: count for (of_side, change), count in changes.items() if of_side == side}
         lines = f"{sum(counts.values()):,} {side} lines"
         logging.info(f"data: {split}: the subwords change {lines}, e.g. {min(counts)}")
 
@@ -252,6 +268,7 @@ def _check_pairs_left(split: str, reports: Reports) -> None:
     for corpus, report in reports.items():
         if not report["kept"]:
             advice = "check the corpus, loosen Cleaning, or raise prepare.max_length"
+            # For which most pairs were dropped; an empty corpus has none.
             main_reason = max(report, key=report.__getitem__, default="")
             if main_reason == "held_out_overlap":
                 advice = "these pairs are in the dev or test set: take other text for one of them"
@@ -261,7 +278,7 @@ def _check_pairs_left(split: str, reports: Reports) -> None:
 
 @dataclass
 class _BlockEncoder:
-    """Encodes blocks of text; can be pickled.
+    """Encodes blocks of text; can be pickled, since other processes call it.
 
     Attributes:
         directory: the folder of the subword models.
@@ -282,16 +299,15 @@ class _BlockEncoder:
         return VocabSizes(*(model.size for model in self._subwords))
 
     def __call__(self, block: TextBlock) -> tuple[str, dict[str, bytes], int, int, _Changes]:
-        """Encodes a block, without the pairs that are too long on either side.
+        """Encodes a block, without the pairs that are longer than `max_length` on either side.
 
         Returns:
             the block's corpus; bytes for each file of a token store, by name; the number of pairs
             in the text; the number of those that are too long; the `_count_changes` of both sides.
         """
-        corpus, source_text, target_text = block
+        corpus, *texts = block
         # Nothing follows the last newline.
-        source_lines = source_text.decode().split("\n")[:-1]
-        target_lines = target_text.decode().split("\n")[:-1]
+        source_lines, target_lines = (text.decode().split("\n")[:-1] for text in texts)
         # Each side is the ids of all lines, one after the other, and their number in each line.
         sides = self._subwords.encode_blocks(source_lines, target_lines)
         (_, source_lengths), (_, target_lengths) = sides
@@ -304,7 +320,15 @@ class _BlockEncoder:
 
 
 def _count_changes(side: str, model: SubwordModel, lines: Sequence[str]) -> _Changes:
-    """Counts the lines with characters that decoding writes differently, by the first of them."""
+    """Counts the lines that encoding and decoding change, by side and first changed character.
+
+    White space is ignored, and so is whether an accent is a character of its own.
+
+    Args:
+        side: "source" or "target".
+        model: the subword model of the side.
+        lines: sentences of the side.
+    """
     visible = {character for character in set("".join(lines)) if not character.isspace()}
     changed = {}
     for character in visible:

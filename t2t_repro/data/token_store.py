@@ -79,9 +79,9 @@ class _Side(NamedTuple):
     ends: NDArray
 
     def take(self, indices: NDArray[np.integer]) -> FlatIds:
-        """Returns the sentences with these indices, in their order."""
+        """Returns the ids of the sentences with these indices, one after the other, and lengths."""
         lengths = self.lengths[indices]
-        # From the positions of a sentence in the result to those in `tokens`.
+        # What leads from a position in the result to that in `tokens`, of each sentence.
         shifts = self.ends[indices] - np.cumsum(lengths, dtype=np.int64)
         return self.tokens[np.repeat(shifts, lengths) + np.arange(lengths.sum())], lengths
 
@@ -93,10 +93,11 @@ class _Side(NamedTuple):
         """
         lengths = np.where(indices < 0, 0, self.lengths[indices])
         columns = np.arange(width or lengths.max(initial=1))
-        real = columns < lengths[:, None]
+        # [rows, width]: whether a token is there, and its position in `tokens`.
+        is_token = columns < lengths[:, None]
         positions = (self.ends[indices] - lengths)[:, None] + columns
-        batch = np.full(real.shape, PAD_ID, dtype=np.int32)
-        batch[real] = self.tokens[positions[real]]
+        batch = np.full(is_token.shape, PAD_ID, dtype=np.int32)
+        batch[is_token] = self.tokens[positions[is_token]]
         return batch
 
 
@@ -116,12 +117,17 @@ class TokenStore:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         summary = read_json(self.directory / _SUMMARY)
+        # An older store has no size of the source's vocabulary where both sides share one.
         target_size = summary["vocab_size"]
         self.vocab_sizes = VocabSizes(summary.get("source_vocab_size", target_size), target_size)
         self._open({name: self.directory / name for name in STORE_FILES})
 
     def _open(self, files: Mapping[str, Path | IO[bytes]]) -> None:
-        """Memory-maps the arrays in `STORE_FILES`."""
+        """Memory-maps the arrays of a store.
+
+        Args:
+            files: `STORE_FILES`, by name; each a path or an open file.
+        """
         token_type = self.vocab_sizes.token_type
         sides = []
         for side in _SIDES:
@@ -132,7 +138,7 @@ class TokenStore:
         self._set_sides(*sides)
 
     def _set_sides(self, source: _Side, target: _Side) -> None:
-        """Sets the arrays of both sides, of which the lengths are public."""
+        """Sets the arrays of both sides, and the public lengths, which are among them."""
         self._sides = source, target
         self.source_lengths, self.target_lengths = source.lengths, target.lengths
 
@@ -156,15 +162,15 @@ class TokenStore:
             files: completely written `STORE_FILES`, by name; they may be unnamed temporary files,
                 and may be closed afterwards.
         """
-        other = copy.copy(self)
-        other._open(files)
-        return other
+        store = copy.copy(self)
+        store._open(files)
+        return store
 
     def sentences(self, indices: NDArray[np.integer]) -> tuple[FlatIds, FlatIds]:
-        """Returns the sources and the targets of some sentence pairs.
+        """Returns the ids and the lengths of sources, and those of targets, of some pairs.
 
         Args:
-            indices: [pairs], in any order.
+            indices: [pairs], in any order, which is kept.
         """
         source, target = self._sides
         return source.take(indices), target.take(indices)

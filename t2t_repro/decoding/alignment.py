@@ -54,7 +54,7 @@ class Aligner:
         """Returns the links of each pair, such as "0-0 1-2"; "" if source or target has no ids."""
 
         def align_batch(batch: NDArray) -> list[str]:
-            """Returns the links of a batch, from the indices of its pairs."""
+            """Returns the links of each pair of a batch, from the indices of the pairs."""
             ids = pairs.sources.padded(batch), pairs.targets.padded(batch)
             source_words = _word_numbers(self._subwords.source, pairs.sources, batch)
             target_words = _word_numbers(self._subwords.target, pairs.targets, batch)
@@ -86,14 +86,22 @@ class Aligner:
 
 
 def _word_numbers(subwords: SubwordModel, side: EncodedSentences, batch: NDArray) -> NDArray:
-    """Returns the index of each id's word, or `NO_WORD`, [batch, length] int32."""
+    """Returns the index of each id's word in its text, [batch, length] int32.
+
+    It is `NO_WORD` for EOS and PAD.
+
+    Args:
+        subwords: the subword model of the side.
+        side: all sources, or all targets.
+        batch: the indices of the batch's pairs.
+    """
     return padded([subwords.word_numbers(side.lines[n], side.ids[n]) for n in batch], NO_WORD)
 
 
 def linked_words(
     attention: tf.Tensor, source_words: tf.Tensor, target_words: tf.Tensor
 ) -> tf.Tensor:
-    """Finds the source word that each target word attends to most.
+    """Finds the source word that each target word attends to most, summed over subwords.
 
     Args:
         attention: [batch, target_length, source_length] float32.
@@ -120,7 +128,10 @@ def _membership(words: tf.Tensor) -> tf.Tensor:
 
 
 def pharaoh(links: tf.Tensor) -> tf.Tensor:
-    """Returns links [batch, words] of `linked_words` as strings [batch], such as "0-0 1-2"."""
+    """Writes the links of `linked_words` [batch, words] as in Pharaoh: [batch] strings.
+
+    [[0, 2, NO_WORD]] becomes ["0-0 2-1"]: the source word first. A row without links becomes "".
+    """
     is_link = links != NO_WORD
     rows, words = tf.unstack(tf.where(is_link), axis=1)
     source = tf.strings.as_string(tf.boolean_mask(links, is_link))

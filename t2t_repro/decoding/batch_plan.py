@@ -52,7 +52,7 @@ class EncodedSentences(NamedTuple):
         return cls(lines, ids, truncated)
 
     def with_blanks_emptied(self) -> "EncodedSentences":
-        """Returns all sentences; those that are blank or encoded as EOS alone get ids []."""
+        """Returns the same sentences, but those that are blank, or EOS alone, have no ids."""
         pairs = zip(self.lines, self.ids, strict=True)
         emptied = [ids if visible(line.strip()) and len(ids) > 1 else [] for line, ids in pairs]
         return self._replace(ids=emptied)
@@ -104,14 +104,18 @@ class BatchPlanner(NamedTuple):
         return batches, max(1, min(self.workers, memory // max(sizes, default=1)))
 
     def _smallest_budget(self, costs: Sequence[int]) -> int:
-        """Returns the least budget that needs no more batches: it makes them the most even."""
+        """Returns the least budget for which there are no more batches than `plan` allows.
+
+        It makes the batches the most even. It is at most `tokens_per_batch`, even if a sentence
+        costs more.
+        """
+        fewest = len(group_by_length(costs, self.tokens_per_batch))
+        # Rounded up to a multiple of `workers`.
+        most = -(-fewest // self.workers) * self.workers
 
         def is_enough(budget: int) -> bool:
             return len(group_by_length(costs, budget)) <= most
 
-        fewest = len(group_by_length(costs, self.tokens_per_batch))
-        # Rounded up to a multiple of `workers`.
-        most = -(-fewest // self.workers) * self.workers
         budgets = range(max([*costs, 1]), self.tokens_per_batch)
         # The first budget that is enough: all larger ones are enough, too. If none is, the index is
         # the length of `budgets`, which gives `tokens_per_batch`.
@@ -128,6 +132,9 @@ class BatchPlanner(NamedTuple):
 
     def _memory_for(self, longest: int) -> int:
         """Returns the bytes that all batches decoded at the same time may take together.
+
+        That is half of the free memory, and at most `_MOST_BYTES`: the latter on a GPU, or if what
+        is free is unknown.
 
         Raises:
             UserError: a sentence of `longest` ids needs more memory than that.
@@ -150,6 +157,7 @@ def default_workers() -> int:
 
 
 def _has_gpu() -> bool:
+    """Returns whether TensorFlow sees a GPU."""
     from t2t_repro.model.kernels.gpu import has_gpu
 
     return has_gpu()
@@ -163,6 +171,8 @@ def compute_batches(
     report: Report = None,
 ) -> list[Result]:
     """Computes a result for each sentence, several batches at a time.
+
+    An error in one batch is raised, and the batches that have not begun are not computed.
 
     Args:
         compute: returns the results of a batch, from the indices of its sentences.
@@ -249,16 +259,26 @@ def available_memory() -> int | None:
     macOS, it is the machine's whole memory.
     """
     limits = []
+    # Without /proc there are no containers, either.
     with suppress(OSError, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-        cgroup = Path("/sys/fs/cgroup")
-        limit = (cgroup / "memory.max").read_text().strip()
-        if limit != "max":
-            lines = (cgroup / "memory.stat").read_text().splitlines()
-            # The kernel frees its file cache on demand: the lines active_file and inactive_file.
-            cached = sum(int(line.split()[1]) for line in lines if "active_file " in line)
-            limits.append(int(limit) - int((cgroup / "memory.current").read_text()) + cached)
+        limits.append(_container_memory())
     if not limits and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)
+
+
+def _container_memory() -> int:
+    """Returns the bytes that are free in the container (cgroup v2).
+
+    Raises:
+        OSError: this is no container.
+        ValueError: the container has no limit: it is "max".
+    """
+    cgroup = Path("/sys/fs/cgroup")
+    limit = int((cgroup / "memory.max").read_text())
+    lines = (cgroup / "memory.stat").read_text().splitlines()
+    # The kernel frees its file cache on demand: the lines active_file and inactive_file.
+    cached = sum(int(line.split()[1]) for line in lines if "active_file " in line)
+    return limit - int((cgroup / "memory.current").read_text()) + cached

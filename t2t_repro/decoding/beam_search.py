@@ -55,11 +55,11 @@ def best_extensions(
     forbidden: Sequence[int] = (),
     normalized: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the most probable extensions of a row's hypotheses by one id.
+    """Finds the most probable extensions of the hypotheses of each row by one id.
 
-    Where the size of the vocabulary is known, `kernels.decoding.best_extensions` runs in its place:
-    an edit here has no effect there, unless T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is
-    changed. With a shortlist this function runs.
+    A search calls it where a shortlist limits the vocabulary. Otherwise it calls a faster function
+    in its place, `kernels.decoding.best_extensions` (see `kernels.fast` below): an edit here has no
+    effect there, unless T2T_REPRO_PLAIN=1.
 
     Args:
         log_probs: [batch, beam] float32, of the hypotheses.
@@ -167,9 +167,18 @@ class BeamSteps(StepLoop):
     def _with_forced(
         self, forced: tf.Tensor, state: BeamState, logits: tf.Tensor, candidates: Candidates
     ) -> Candidates:
-        """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
+        """Returns candidates, with those of a row replaced where its prefix forces the next id.
 
-        def replace() -> Candidates:
+        Such a row has one candidate: its first hypothesis, extended by the forced id.
+
+        Args:
+            forced: [batch] int32, the forced id of each row, or PAD for none.
+            state: the state before this step.
+            logits: [batch, beam, vocab] float32.
+            candidates: the best extensions without regard to prefixes.
+        """
+
+        def with_forced() -> Candidates:
             is_forced = (forced != PAD_ID)[:, None]
             is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
             # During its prefix a row has one hypothesis, the first.
@@ -184,7 +193,7 @@ class BeamSteps(StepLoop):
             )
 
         # Most steps come after all prefixes: they save the softmax.
-        return tf.cond(tf.reduce_any(forced != PAD_ID), replace, lambda: candidates)
+        return tf.cond(tf.reduce_any(forced != PAD_ID), with_forced, lambda: candidates)
 
     def _score(self, log_probs: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
         """Computes the scores of hypotheses of `length` ids."""
@@ -192,12 +201,12 @@ class BeamSteps(StepLoop):
 
     def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
         """Returns the best candidates without EOS as alive, and the best finished hypotheses."""
-        # [batch, candidates]
+        # [batch, candidates]: whether each candidate is finished.
         ends = candidates.ids == EOS_ID
         # [batch, candidates, max_steps]: the ids of each parent, and the new one at this step.
         ids_before = tf.gather(state.alive_ids, candidates.parents, batch_dims=1)
-        is_here = tf.range(tf.shape(ids_before)[-1]) == step
-        ids = tf.where(is_here, candidates.ids[:, :, None], ids_before)
+        is_this_step = tf.range(tf.shape(ids_before)[-1]) == step
+        ids = tf.where(is_this_step, candidates.ids[:, :, None], ids_before)
 
         unfinished_log_probs = tf.where(ends, IMPOSSIBLE, candidates.log_probs)
         # [batch, beam] both: log-probabilities, and indices of candidates.
@@ -247,7 +256,7 @@ class MarianSteps(BeamSteps):
         return tf.gather(all_ids, best, batch_dims=1), best_scores, _has_finished(state)
 
     def _candidates(self, state: BeamState, logits: tf.Tensor) -> Candidates:
-        """Finds beam_size best extensions, less one for each finished hypothesis."""
+        """Finds the beam_size best extensions, one fewer for each finished hypothesis."""
         candidates = self._best_candidates(state, logits, self.settings.beam_size)
         # [batch, beam]. Finished scores are sorted: reversed, the n finished ones mask the n worst
         # candidates.
@@ -262,7 +271,7 @@ class MarianSteps(BeamSteps):
 
 
 def _has_finished(state: BeamState) -> tf.Tensor:
-    """Returns whether a hypothesis of each row has ended, [batch] bool."""
+    """Returns whether each row has a finished hypothesis, [batch] bool."""
     return state.finished_scores[:, 0] > UNFILLED_SCORE
 
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.shortlist import places_among
 from t2t_repro.errors import UserError
-from t2t_repro.text.subword_model import SubwordPair
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.text.tags import TAG
 from t2t_repro.vocabulary import PAD_ID, SPACE_MARK, UNK_ID
@@ -61,16 +61,7 @@ class Glossary:
         terms = _read_terms(file) or [["", ""]]
         # A multilingual source begins with the codes of two languages.
         codes = 2 if subwords.languages else 0
-        pieces = subwords.source.pieces()
-        # T2T's subwords have "_" in the place of a space. Others without any mark are words.
-        is_t2t = isinstance(subwords.source, T2TSubwords)
-        mark = "_" if is_t2t else SPACE_MARK
-        end = "" if is_t2t or any(SPACE_MARK in piece for piece in pieces) else " "
-        # The text of each id. PAD and EOS, the ids before UNK, have none, nor have tags.
-        self._texts = ["", "", *(piece.replace(mark, " ") + end for piece in pieces[UNK_ID:])]
-        tags = (n for n in range(UNK_ID + 1, len(pieces)) if TAG.fullmatch(pieces[n]))
-        for number in tags:
-            self._texts[number] = " "
+        self._texts = _texts_of(subwords.source)
         source_ids = subwords.source.encode([source for source, _ in terms])
         # A graph may be under construction.
         with tf.init_scope():
@@ -98,13 +89,14 @@ class Glossary:
 
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> _State:
         """Finds the terms of each sentence (see `Grammar`)."""
-        wanted = self._occurrences(tf.strings.split(self._words(source)))
+        all_counts = self._occurrences(tf.strings.split(self._words(source)))
         # Keeps as many terms as occur in one sentence; those that do not occur get no forms below.
-        most_terms = tf.reduce_max(tf.reduce_sum(tf.sign(wanted), 1))
-        wanted, terms = tf.math.top_k(wanted, tf.maximum(most_terms, 1))
-        forms = tf.where(wanted[..., None, None] > 0, tf.gather(self._forms, terms), -1)
-        forms = tf.repeat(forms[:, None], beam_size, 1)
-        wanted = tf.repeat(wanted[:, None], beam_size, 1)
+        most_terms = tf.reduce_max(tf.reduce_sum(tf.sign(all_counts), 1))
+        counts, terms = tf.math.top_k(all_counts, tf.maximum(most_terms, 1))
+        forms_of_rows = tf.where(counts[..., None, None] > 0, tf.gather(self._forms, terms), -1)
+        # The same for all hypotheses of a row.
+        forms = tf.repeat(forms_of_rows[:, None], beam_size, 1)
+        wanted = tf.repeat(counts[:, None], beam_size, 1)
         longest = tf.reduce_max(tf.math.count_nonzero(forms >= 0, 4, dtype=tf.int32), 3)
         pending = tf.reduce_sum(wanted * longest, 2)
         return _State(forms, tf.zeros_like(forms, tf.bool), wanted, pending)
@@ -134,7 +126,7 @@ class Glossary:
 
     def gain(self, state: _State) -> tf.Tensor:
         """Returns the most nats that bonuses can add, from the first state (see `SoftGrammar`)."""
-        return self._bonus * tf.cast(tf.reduce_max(state.pending), tf.float32)
+        return self._nats(tf.reduce_max(state.pending))
 
     def wanted(self, state: _State) -> tf.Tensor:
         """Returns the ids of all forms (see `SoftGrammar`)."""
@@ -148,24 +140,29 @@ class Glossary:
     def after(self, state: _State, ids: tf.Tensor) -> _State:
         """Returns the state after one more id of every hypothesis (see `Grammar`)."""
         # One id for each hypothesis: the axis of ids is added, and removed again.
-        begun, wanted, _, longest = (part[:, :, 0] for part in _advance(state, ids[..., None]))
-        return _State(state.forms, begun, wanted, tf.where(ids == PAD_ID, state.pending, longest))
+        begun, wanted, _, partial = (result[:, :, 0] for result in _advance(state, ids[..., None]))
+        # PAD, which stands before the first id too, is no id: what is pending stays so.
+        pending = tf.where(ids == PAD_ID, state.pending, partial)
+        return _State(state.forms, begun, wanted, pending)
 
     def rescored(self, log_p: tf.Tensor, state: _State) -> tf.Tensor:
         """Returns log_p [batch, beam, vocab] with the bonuses of terms (see `SoftGrammar`)."""
         batch, beam, vocab = tf.unstack(tf.shape(log_p))
         # [batch, beam, ids of all forms], PAD in the place of -1.
         ids = tf.maximum(tf.reshape(state.forms, [batch, beam, -1]), PAD_ID)
-        # The bonuses of terms that each id completes, and of the longest that it leaves unfinished:
-        # the last two results of `_advance`, in nats.
-        whole, longest = [self._bonus * tf.cast(n, tf.float32) for n in _advance(state, ids)[2:]]
+        # Subwords of the terms that an id completes, and of the longest that it leaves unfinished.
+        _, _, completed, partial = _advance(state, ids)
         # Takes back the bonus of an unfinished term; below, ids that continue it get it again.
-        flat = tf.reshape(log_p - self._bonus * tf.cast(state.pending, tf.float32)[..., None], [-1])
+        flat = tf.reshape(log_p - self._nats(state.pending)[..., None], [-1])
         indices = tf.reshape(tf.range(batch * beam), [batch, beam, 1]) * vocab + ids
         # An update, not a sum: an id of several forms gets its bonus once.
-        with_bonus = tf.gather(flat, indices) + whole + longest
+        with_bonus = tf.gather(flat, indices) + self._nats(completed) + self._nats(partial)
         flat = tf.tensor_scatter_nd_update(flat, indices[..., None], with_bonus)
         return tf.ensure_shape(tf.reshape(flat, [batch, beam, vocab]), log_p.shape)
+
+    def _nats(self, subwords: tf.Tensor) -> tf.Tensor:
+        """Returns the bonus for numbers of subwords, float32 of the same shape."""
+        return self._bonus * tf.cast(subwords, tf.float32)
 
 
 def _read_terms(file: str) -> list[list[str]]:
@@ -183,6 +180,19 @@ def _read_terms(file: str) -> list[list[str]]:
     except csv.Error as error:
         raise UserError(f"{file}: {error}; expected CSV with source and target.") from error
     return [[" ".join((row[field] or "").split()) for field in fields] for row in rows]
+
+
+def _texts_of(subwords: SubwordModel) -> list[str]:
+    """Returns the text of each id, with a blank between words; "" for PAD and EOS, " " for tags."""
+    pieces = subwords.pieces()
+    # T2T's subwords have "_" in the place of a space. Others without any mark are words.
+    is_t2t = isinstance(subwords, T2TSubwords)
+    mark = "_" if is_t2t else SPACE_MARK
+    end = "" if is_t2t or any(SPACE_MARK in piece for piece in pieces) else " "
+    texts = [" " if TAG.fullmatch(piece) else piece.replace(mark, " ") + end for piece in pieces]
+    # UNK is no tag, even if its name looks like one: <unk>.
+    texts[: UNK_ID + 1] = "", "", pieces[UNK_ID].replace(mark, " ") + end
+    return texts
 
 
 def _forms_of(target: str, source: str, subwords: SubwordPair) -> set[tuple[int, ...]]:
@@ -210,6 +220,7 @@ def _advance(state: _State, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
     form_lengths = tf.math.count_nonzero(forms >= 0, 5, keepdims=True, dtype=tf.int32)
     # [batch, beam, ids, terms]
     whole = tf.reduce_max(tf.where(lengths == form_lengths, lengths, 0), [4, 5]) * tf.sign(wanted)
+    # A complete term counts as unfinished, too, only if it is wanted once more.
     wanted -= tf.sign(whole)
-    longest = tf.reduce_max(tf.where(lengths < form_lengths, lengths, 0), [4, 5]) * tf.sign(wanted)
-    return begun, wanted, tf.reduce_sum(whole, 3), tf.reduce_max(longest, 3)
+    partial = tf.reduce_max(tf.where(lengths < form_lengths, lengths, 0), [4, 5]) * tf.sign(wanted)
+    return begun, wanted, tf.reduce_sum(whole, 3), tf.reduce_max(partial, 3)

@@ -55,6 +55,7 @@ class GrammaticalModel(NamedTuple):
         log_p = scores if self.normalized else tf.nn.log_softmax(scores)
         # Each hypothesis continues from its parent's state.
         before = tf.nest.map_structure(lambda part: tf.gather(part, parents, batch_dims=1), state)
+        # At step 0 the last id is PAD, and up to `free` it is one that the grammar does not see.
         state = self.grammar.after(before, tf.where(position > self.free, ids, PAD_ID))
         if isinstance(self.grammar, SoftGrammar):
             return self.grammar.rescored(log_p, state), (model_cache, state)
@@ -66,7 +67,8 @@ class TreeState(NamedTuple):
 
     ids_left: tf.Tensor  # int32: the most ids that may still come, EOS included
     words: tf.Tensor  # int32: the words that have no leaf yet
-    classes: tf.Tensor  # [batch, beam, 1 + source_length] int32: at n that of the n-th last word
+    # [batch, beam, 1 + source_length] int32: at index n the class of the n-th last word
+    classes: tf.Tensor
     depth: tf.Tensor  # int32: the number of open brackets
     brackets: tf.Tensor  # [batch, beam, most_brackets] int32: the id that closes each, then PAD
     is_filled: tf.Tensor  # bool: whether the innermost open bracket has a leaf or a bracket in it
@@ -76,8 +78,9 @@ class TreeGrammar:
     """Allows the ids of a tree with a leaf for each word.
 
     A bracket opens with its label and closes with a slash and its label; see `parsing.trees`.
-    The labels are the symbols of the vocabulary that have such a closing symbol; all other symbols
-    are tags, which are leaves. In gin: `Translator.grammar = @TreeGrammar`.
+    The labels are the symbols of the vocabulary that have such a closing symbol. All other symbols
+    are tags, which are leaves, unless they are a slash and a label. In gin:
+    `Translator.grammar = @TreeGrammar`.
 
     Only the innermost open bracket can be closed, and only if there is something in it. The number
     of ids left always suffices for the words without leaves, the open brackets and EOS.
@@ -99,16 +102,16 @@ class TreeGrammar:
         symbols = list(map(_symbol, target.pieces()))
         ids = {symbol: number for number, symbol in enumerate(symbols) if symbol}
         # [vocab]: the id that closes the bracket that an id opens; PAD for an id that opens none.
-        closing = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
-        if {*closing} == {PAD_ID} or not isinstance(source, SentencePieceModel):
+        # A piece that is no symbol opens none: its "" would be closed by the slash alone, a tag.
+        closer_of = [ids.get(_CLOSE + symbol, PAD_ID) if symbol else PAD_ID for symbol in symbols]
+        if {*closer_of} == {PAD_ID} or not isinstance(source, SentencePieceModel):
             problem = "TreeGrammar needs symbols of SentencePiece (NP, /NP), as treebanks have"
             raise UserError(f"{problem}: for another model bind Translator.grammar = None.")
-        self._closing = np.array(closing, np.int32)
-        self._closes = np.isin(np.arange(len(symbols)), self._closing[self._closing != PAD_ID])
-        # A slash alone is a tag; before a label it closes a bracket.
-        is_closing = [symbol.startswith(_CLOSE) and symbol != _CLOSE for symbol in symbols]
-        is_bracket = (self._closing != PAD_ID) | np.array(is_closing)
-        self._is_leaf = np.array([symbol != "" for symbol in symbols]) & ~is_bracket
+        # All [vocab]: what an id opens or closes, or whether it is a tag.
+        self._closer_of = np.array(closer_of, np.int32)
+        self._is_opener = self._closer_of != PAD_ID
+        self._is_closer = np.isin(np.arange(len(symbols)), self._closer_of[self._is_opener])
+        self._is_leaf = np.array([*map(_may_be_tag, symbols)]) & ~self._is_opener
         self._begins_word = np.array(source.word_marks.marked, np.int32)
         # [classes, vocab] bool: the leaves that the words of a class may have. Class 0 is for words
         # that `tags` does not list.
@@ -116,7 +119,12 @@ class TreeGrammar:
         self._class_of = _class_of(source.pieces(), list(tags.values()))
 
     def _leaves(self, tags: str, ids: Mapping[str, int]) -> np.ndarray:
-        """Returns which ids are leaves with tags such as "NN JJ", [vocab] bool; all if none is."""
+        """Returns which ids are leaves with one of some tags, [vocab] bool; all leaves if none is.
+
+        Args:
+            tags: tags such as "NN JJ". Unknown ones are left out.
+            ids: the id of each symbol.
+        """
         tag_ids = [ids[tag] for tag in tags.split() if tag in ids]
         leaves = self._is_leaf & np.isin(np.arange(len(self._is_leaf)), tag_ids)
         return leaves if leaves.any() else self._is_leaf
@@ -124,19 +132,21 @@ class TreeGrammar:
     def begin(self, source: tf.Tensor, max_target_lengths: tf.Tensor, beam_size: int) -> TreeState:
         """Returns the state of hypotheses without ids (see `Grammar`)."""
         begins = tf.gather(self._begins_word, source)
-        of_rows = max_target_lengths, tf.reduce_sum(begins, axis=1), self._classes(source, begins)
         # The same for all hypotheses of a row.
-        ids_left, words, classes = [tf.repeat(part[:, None], beam_size, axis=1) for part in of_rows]
+        ids_left = tf.repeat(max_target_lengths[:, None], beam_size, axis=1)
+        words = tf.repeat(tf.reduce_sum(begins, axis=1)[:, None], beam_size, axis=1)
+        classes = tf.repeat(self._classes(source, begins)[:, None], beam_size, axis=1)
         # Each open bracket takes two ids: its label and its closing symbol.
         most_brackets = tf.reduce_max(max_target_lengths) // 2 + 1
         brackets = tf.zeros([tf.shape(source)[0], beam_size, most_brackets], tf.int32)
-        no_depth, not_filled = tf.zeros_like(words), tf.zeros_like(words, tf.bool)
-        return TreeState(ids_left, words, classes, no_depth, brackets, not_filled)
+        depth, is_filled = tf.zeros_like(words), tf.zeros_like(words, tf.bool)
+        return TreeState(ids_left, words, classes, depth, brackets, is_filled)
 
     def _classes(self, source: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-        """Returns the class of each word; words are numbered from the end, the last one is 1.
+        """Returns the class of each word (see `_leaves_of`), by its number from the end.
 
-        It is 0 for words of several pieces, and for numbers without a word, such as 0.
+        The last word has the number 1. The class is 0 for words of several pieces, and for numbers
+        without a word, such as 0.
 
         Args:
             source: [batch, source_length] int32.
@@ -157,8 +167,8 @@ class TreeGrammar:
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
         """Returns the state after one more id, [batch, beam] (see `Grammar`)."""
         # What each id does, [batch, beam]. `closer`: the id that closes the bracket that it opens.
-        closer = tf.gather(self._closing, ids)
-        opens, closes = closer != PAD_ID, tf.gather(self._closes, ids)
+        closer = tf.gather(self._closer_of, ids)
+        opens, closes = closer != PAD_ID, tf.gather(self._is_closer, ids)
         is_leaf = tf.gather(self._is_leaf, ids)
         # The index of the bracket that opens or closes.
         index = state.depth - tf.cast(closes, tf.int32)
@@ -186,8 +196,8 @@ class TreeGrammar:
         end = tf.where(~has_words & (state.depth == 0), EOS_ID, closer)[..., None]
         next_class = tf.gather(state.classes, tf.maximum(state.words, 0), batch_dims=2)
         leaves = tf.gather(self._leaves_of, next_class) & has_words[..., None]
-        openings = (self._closing != PAD_ID) & may_open[..., None]
-        endings = (np.arange(len(self._closing)) == end) & (end != PAD_ID)
+        openings = self._is_opener & may_open[..., None]
+        endings = (np.arange(len(self._is_leaf)) == end) & (end != PAD_ID)
         return leaves | openings | endings
 
 
@@ -205,8 +215,17 @@ def _class_of(pieces: Sequence[str], classes: Sequence[str]) -> np.ndarray:
 
 
 def _symbol(piece: str) -> str:
-    """Returns the symbol of a piece, such as NP for "▁NP"; "" if the piece is not a symbol."""
+    """Returns the symbol of a piece, such as NP for "▁NP"; "" if the piece is not a symbol.
+
+    A symbol is a whole word, and no part of the syntax of bracketed trees.
+    """
     symbol = piece.removeprefix(SPACE_MARK)
     # Round brackets and line breaks belong to the file format of treebanks.
     is_symbol = piece != symbol and not {*symbol} & {*"()\r\n", SPACE_MARK}
     return symbol if is_symbol else ""
+
+
+def _may_be_tag(symbol: str) -> bool:
+    """Returns whether a symbol is a tag, if it is not a label; False for "", which is no symbol."""
+    # A slash alone is a tag; before a label it closes a bracket.
+    return symbol != "" and (symbol == _CLOSE or not symbol.startswith(_CLOSE))

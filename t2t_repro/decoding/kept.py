@@ -68,7 +68,10 @@ _HINT = re.compile(rf"(?ia)[][%$@/\\{{<`&#{_SIGNS}]|:[a-z_+]|__|\.[a-z\d(]|\(\)|
 
 
 def masked(text: str, filler: str = "X") -> str:
-    """Returns a text with `filler` in the place of each character of kept parts."""
+    """Returns a text of the same length, with `filler` for each character of its kept parts.
+
+    "See www.x.com now." becomes "See XXXXXXXXX now."
+    """
     return KEPT.sub(lambda part: filler * len(part[0]), text) if _HINT.search(text) else text
 
 

@@ -72,7 +72,12 @@ class LiteRTTranslator:
             raise UserError(f"{problem}: export the model again.") from error
 
     def _load(self, directory: Path, interpreter: Callable[..., Any]) -> None:
-        """Reads the files of the directory, and prepares an interpreter for each core."""
+        """Reads the files of the directory, and prepares an interpreter for each core.
+
+        Args:
+            directory: see the class.
+            interpreter: the class of LiteRT's interpreters.
+        """
         config = read_json(directory / CONFIG)
         if config.get("version") != VERSION:
             raise ValueError(f"its version is {config.get('version')}, not {VERSION}")
@@ -80,9 +85,8 @@ class LiteRTTranslator:
         self._longest, self._codes = config["max_source_length"], config["codes"]
         # All interpreters share these bytes; given a path, each would map the file again.
         model = self.path.read_bytes()
-        cores = usable_cores()
-        interpreters = [interpreter(model_content=model, num_threads=1) for _ in range(cores)]
-        runners = [loaded.get_signature_runner() for loaded in interpreters]
+        loaded = [interpreter(model_content=model, num_threads=1) for _ in range(usable_cores())]
+        runners = [one.get_signature_runner() for one in loaded]
         self.subwords = open_pair(directory)
         self.tags = Tags(self.subwords.source.pieces(), self.subwords.languages)
         inputs = runners[0].get_input_details()

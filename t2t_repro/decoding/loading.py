@@ -59,7 +59,7 @@ def read_settings(
     imports: Sequence[str] = (),
     others: Sequence[Callable[..., Any]] = (),
 ) -> TranslatorSettings:
-    """Binds and returns the decoding settings of a model directory, with `params` on top.
+    """Reads and binds the decoding settings of a model directory, with `params` on top.
 
     Does not import TensorFlow, unless `imports` do.
 

@@ -51,7 +51,7 @@ def translate_marked(
         for n, links in zip(lifted, all_links, strict=True):
             results[n] = results[n]._replace(text=insert_markup(texts[n], results[n].text, links))
     for n, text in enumerate(texts):
-        # Tags that were translated with the text; they may be ill-formed if they changed.
+        # Tags that were translated with the text: they have to be the same ones, in their order.
         tags = [tag[0] for tag in _TAG.finditer(text)] if text == plain[n] else []
         if tags and tags != [tag[0] for tag in _TAG.finditer(results[n].text)]:
             results[n] = results[n]._replace(text="")
@@ -107,9 +107,10 @@ def take_out_markup(text: str) -> tuple[str, dict[int, int]]:
 
 
 def _best_run(own: Sequence[int]) -> tuple[int, int]:
-    """Returns the first and last word of the run with the most words of `own`, less other words.
+    """Finds the run of words with the most words of `own`, less its other words.
 
-    Of [0, 1, 2, 6] it is 0 to 2. Of equal runs it is the longest, and of these the first.
+    Returns its first and its last word: (0, 2) for [0, 1, 2, 6]. Of equal runs it is the longest,
+    and of these the first.
 
     Args:
         own: indices of words, at least one, ascending.
@@ -131,8 +132,9 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
         links: index of a word of `target` -> index of the source word that it aligns with.
 
     Returns:
-        `target` with the markup; "" if there is an element that it cannot be put around, e.g. as no
-        word aligns with the element's words.
+        `target` with the markup; "" if an element cannot be placed: no word or too many words align
+        with its words, the words that do are not inside of its parent alone, or `target` has signs
+        of a script without blanks.
     """
     plain, cuts = take_out_markup(text)
     words = [word.span() for word in _WORD.finditer(target)]
@@ -154,6 +156,7 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
             ends_word = bool(closing[3] and plain[start - 1 : start].strip())
             tags += _place_empty({opening, closing}, target, next_word, ends_word)
             continue
+        # The words of `target` that align with the element's words.
         own = [n for n, (low, high) in enumerate(aligned) if low < end and high > start]
         if not 0 < len(own) < _MOST or re.search(SIGN, target):
             return ""
@@ -177,8 +180,12 @@ def insert_markup(text: str, target: str, links: dict[int, int]) -> str:
 def _content_span(content: str, target: str, run: tuple[int, int]) -> tuple[int, int]:
     """Returns the span of a run, without punctuation at the ends where the content has none.
 
-    Of the run "(B)." it is the span of "B" for the content "b", and of "(B)" for "(b)". Both texts
-    are `masked`; `content` is not empty and has no blanks at its ends.
+    Of the run "(B)." it is the span of "B" for the content "b", and of "(B)" for "(b)".
+
+    Args:
+        content: the text of an element, `masked`; not empty, and without blanks at its ends.
+        target: the translation, `masked`.
+        run: the start and the end of the run in `target`.
     """
     inner = WORDS.search(target, *run)
     start = inner.start() if inner and WORDS.match(content) else run[0]
@@ -189,7 +196,14 @@ def _content_span(content: str, target: str, run: tuple[int, int]) -> tuple[int,
 def _place_empty(
     tags: set[re.Match[str]], target: str, next_word: int | None, ends_word: bool
 ) -> list[_PlacedTag]:
-    """Places an empty element before the word at `next_word`; None: there is no later word."""
+    """Places an empty element before the word that aligns with the word after it.
+
+    Args:
+        tags: its opening and closing tag; they are one if it has only one tag.
+        target: the translation without markup.
+        next_word: where that word of `target` starts; None if there is none.
+        ends_word: whether the element stands between a word and white space.
+    """
     if next_word is None:
         # At the end, before a full stop.
         position = len(target.rstrip(" .!?:"))

@@ -67,9 +67,7 @@ class MinimumBayesRisk:
     utility: Utility = sentence_chrf
 
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
-        """Orders the different hypotheses of a sentence by expected utility.
-
-        The expected utility becomes their score.
+        """Orders the different hypotheses of a sentence by expected utility, their new score.
 
         Args:
             hypotheses: at least one. A single one is compared with itself.
@@ -81,8 +79,9 @@ class MinimumBayesRisk:
         first_with = {hypothesis.text: hypothesis for hypothesis in reversed(hypotheses)}
         count_of = Counter(hypothesis.text for hypothesis in hypotheses)
         texts, counts = list(count_of), np.array(list(count_of.values()))
-        # [texts, texts]: the utility of each text, by row, with each as its reference, by column.
+        # Every text with every text as its reference.
         by_row, references = [text for text in texts for _ in texts], texts * len(texts)
+        # [texts, texts]: the utility of each text, by row, with each as its reference, by column.
         utilities = np.asarray(self.utility(by_row, references), np.float64).reshape(len(texts), -1)
         # [texts, texts]: the number of other hypotheses with each reference's text.
         others = counts - np.eye(len(texts)) if len(hypotheses) > 1 else np.ones([1, 1])

@@ -12,13 +12,14 @@ _REPEATED = re.compile(r"(?<!\S)((?:\S++ ){1,12}?)\1+")
 
 
 def without_cycles(text: str, source: str) -> str:
-    """Returns `text`, a translation of `source`, with one repetition of each cycle.
+    """Returns `text`, a translation of `source`, with each cycle cut down to its first repetition.
 
-    A cycle has more repetitions than any in the source. At least three, with six letters or more
-    in all, are a cycle. So are two of six letters or more each, without punctuation, if each has
-    several words or if they are the whole text.
+    "A salad salad salad." becomes "A salad." A cycle is words that are repeated at once, more often
+    than any in the source. At least three repetitions, with six letters or more in all, are a
+    cycle. So are two of six letters or more each, without punctuation, if each has several words or
+    if they are the whole text.
     """
-    # "hahaha" becomes "ha ha ha".
+    # Repetitions inside a word count, too: "hahaha" becomes "ha ha ha".
     divided = re.sub(r"(\w{2,8}?)(?=\1)|\W+", r"\1 ", source.casefold()) + " "
     in_source = max((len(run[0]) // len(run[1]) for run in _REPEATED.finditer(divided)), default=1)
     words = [*_WORD.finditer(text)]

@@ -134,9 +134,9 @@ def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
     vocab = p.shape[-1]
     group_size = math.isqrt(vocab - 1) + 1  # ceil(√vocab)
     num_groups = -(-vocab // group_size)
-    if padding := num_groups * group_size - vocab:
-        p = tf.pad(p, [[0, 0], [0, padding]])
-    groups = tf.reshape(p, [-1, num_groups, group_size])
+    # Ids beyond the vocabulary have p = 0: they never win.
+    padded = tf.pad(p, [[0, 0], [0, num_groups * group_size - vocab]])
+    groups = tf.reshape(padded, [-1, num_groups, group_size])
     times = exponentials(states[:, None], tf.range(num_groups + group_size))
     group = _race_winner(tf.reduce_sum(groups, axis=-1), times[:, :num_groups])
     member = _race_winner(tf.gather(groups, group, batch_dims=1), times[:, num_groups:])
@@ -146,23 +146,25 @@ def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
 def draw_from_top_k(
     p: tf.Tensor, states: tf.Tensor, k: int, nucleus: float | None = None
 ) -> tf.Tensor:
-    """Draws from the k most probable ids; of equally probable ids, the lower ones are among them.
+    """Draws from the k most probable ids; a tie at the k-th place goes to the lower ids.
 
     Args:
         p: [rows, vocab] float32.
         states: [rows] int64, see `draw`.
-        k: less than vocab.
+        k: at most vocab.
         nucleus: draws from the nucleus of those k (see `draw_from_nucleus`); None: from all k.
 
     Returns:
         [rows] int32.
     """
-    p, ids = tf.math.top_k(p, k)
+    top_p, ids = tf.math.top_k(p, k)
     if nucleus is not None:
-        p_before = tf.cumsum(p, axis=-1, exclusive=True)
-        p = tf.where(p_before < nucleus * tf.reduce_sum(p, axis=-1, keepdims=True), p, 0.0)
+        p_before = tf.cumsum(top_p, axis=-1, exclusive=True)
+        most = nucleus * tf.reduce_sum(top_p, axis=-1, keepdims=True)
+        top_p = tf.where(p_before < most, top_p, 0.0)
     # Times belong to ids, not to ranks, so that rounding in near ties changes nothing.
-    return tf.gather(ids, _race_winner(p, exponentials(states[:, None], ids)), batch_dims=1)
+    winner = _race_winner(top_p, exponentials(states[:, None], ids))
+    return tf.gather(ids, winner, batch_dims=1)
 
 
 def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Tensor:
@@ -184,20 +186,29 @@ def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Ten
     """
     ids = tf.range(p.shape[-1])
 
-    # rows: [left] int32, those that are drawn again. p_left: [left, vocab], p of the ids that they
-    # may still get, 0 for others. drawn: [all rows] int32, the last id that each got.
     def redraw(attempt: tf.Tensor, rows: tf.Tensor, p_left: tf.Tensor, drawn: tf.Tensor) -> tuple:
-        """Draws again for `rows`, then goes on with those whose id is outside of the nucleus."""
-        new = draw(p_left, hashed(tf.gather(states, rows), attempt))
-        drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], new)
-        p_new = tf.gather(p_left, new, batch_dims=1)[:, None]
-        is_before = (p_left > p_new) | ((p_left == p_new) & (ids < new[:, None]))
+        """Draws an id for each of some rows.
+
+        Args:
+            attempt: int32 scalar, the number of earlier draws.
+            rows: [left] int32, those whose last id is outside of the nucleus; at first all.
+            p_left: [left, vocab], p of the ids that these rows may still get, 0 for others.
+            drawn: [all rows] int32, the last id that each got.
+
+        Returns:
+            the arguments of the next call.
+        """
+        new_ids = draw(p_left, hashed(tf.gather(states, rows), attempt))
+        drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], new_ids)
+        p_new = tf.gather(p_left, new_ids, batch_dims=1)[:, None]
+        is_before = (p_left > p_new) | ((p_left == p_new) & (ids < new_ids[:, None]))
         p_before = tf.where(is_before, p_left, 0.0)
+        # Indices into `rows`.
         outside = tf.where(tf.reduce_sum(p_before, axis=-1) >= nucleus)[:, 0]
         return attempt + 1, tf.gather(rows, outside), tf.gather(p_before, outside), drawn
 
     rows = tf.range(tf.shape(p)[0])
-    # Of the attempt, the rows and their p: each attempt has fewer rows.
+    # Of the attempt, the rows and their p: their number falls from attempt to attempt.
     shapes = (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None, p.shape[-1]]))
     *_, drawn = tf.while_loop(
         lambda attempt, rows, *_: tf.size(rows) > 0,

@@ -50,22 +50,23 @@ class Translation(NamedTuple):
 def decoded(
     ids: NDArray[np.int32], scores: NDArray[np.float32], decode: Callable[[Any], str]
 ) -> list[Translation]:
-    """Returns the translations of a sentence, from ids [n_best, max_steps] and scores [n_best].
+    """Decodes the hypotheses of a sentence; those that do not exist are left out.
 
-    Hypotheses that do not exist are left out.
+    Args:
+        ids: [n_best, max_steps], see `SearchResult`.
+        scores: [n_best]; `UNFILLED_SCORE` for hypotheses that do not exist.
+        decode: returns the text of the ids of a hypothesis, EOS and PAD included.
 
     Raises:
         UserError: the scores are not numbers, or there is no hypothesis.
     """
-    # NaN is not greater than anything; the first hypothesis always exists. Half of the score of a
-    # missing one is lower than any real score, and safe from rounding.
-    if not scores[0] > UNFILLED_SCORE / 2:
+    # Half of the score of a missing one is lower than any real score, and safe from rounding.
+    exists = scores > UNFILLED_SCORE / 2
+    # The first hypothesis always exists; NaN is not greater than anything.
+    if not exists[0]:
         raise UserError("scores are not numbers: damaged weights, or a prefix against the grammar.")
-    return [
-        Translation(decode(hypothesis), float(score), EOS_ID in hypothesis)
-        for hypothesis, score in zip(ids, scores, strict=True)
-        if score > UNFILLED_SCORE / 2
-    ]
+    hypotheses = zip(ids[exists], scores[exists], strict=True)
+    return [Translation(decode(row), float(score), EOS_ID in row) for row, score in hypotheses]
 
 
 def log_cut(translations: Sequence[Translation], first: int | None = None) -> None:
@@ -87,7 +88,13 @@ def log_unfinished(translations: Sequence[Translation], first: int | None) -> No
 
 
 def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int | None) -> None:
-    """Logs sources, given by their ids, that are longer than in training; not if first is None."""
+    """Logs which sources are longer than those in training; nothing if `first` is None.
+
+    Args:
+        ids: the ids of each source.
+        trained_length: the most ids of a source in training.
+        first: the number of the first source's line.
+    """
     long = [index for index, line_ids in enumerate(ids) if len(line_ids) > trained_length]
     problem = f"longer than the {trained_length} subwords of training, and may be translated"
     message = f"{problem} in part; --split_sentences translates sentence by sentence"
@@ -95,15 +102,18 @@ def log_untrained(ids: Sequence[Sequence[int]], trained_length: int, first: int 
 
 
 def log_numbered_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs a message about the lines with these indices; nothing if `first` is None."""
+    """Logs a message about some lines if they have numbers (see `log_lines`), else nothing."""
     if first is not None:
         log_lines(first, indices, message)
 
 
 def log_lines(first: int | None, indices: Collection[int], message: str) -> None:
-    """Logs a message about the lines with these indices: five line numbers, and how many more.
+    """Logs a message about some lines, such as "lines 3, 7: ..."; nothing if there are none.
 
-    Logs only how many if `first`, the number of the first line, is None; nothing without indices.
+    Args:
+        first: the number of the first line; None if they have no numbers: "2 texts: ...".
+        indices: the indices of the lines. Of more than five, the rest is only counted.
+        message: what is true of each.
     """
     if first is None and indices:
         logging.warning(f"{len(indices)} texts: {message}")

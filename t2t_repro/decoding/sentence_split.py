@@ -74,7 +74,8 @@ def _boundaries(text: str, language: str) -> Iterator[int]:
     """
     # A colon before a numbered list ends a sentence.
     text = re.sub(r":(?=\s\d\d?\.\s)", ".", text)
-    # A quick look: most lines have a full stop only at their end.
+    # A comma in the place of a full stop ends no sentence, and leaves the positions as they are.
+    # First a quick look: most lines have a full stop only at their end.
     if re.search(r"\.\s+\S", text):
         text = _NO_END.sub(r"\1,", text)
         text = _GERMAN_ORDINAL.sub(r"\1,", text) if language == "de" else text

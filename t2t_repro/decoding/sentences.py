@@ -133,11 +133,21 @@ def _split_line(line: str, language: str) -> Iterator[SentencePart]:
 
 
 def _split_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
-    """Splits off the marks around a sentence; a sentence without words is a mark as a whole."""
+    """Splits off the marks around a sentence; one without letters is a mark as a whole.
+
+    A mark follows an empty sentence.
+
+    Args:
+        sentence: a sentence, and the text after it.
+        codes: are put in front of the sentence without its marks.
+    """
     text, after = sentence
-    if not any(map(str.isalpha, masked(text, " "))):
+    # A kept part, such as "\\n" in a catalogue, may be a mark though it ends in a letter.
+    shown = masked(text, " ")
+    if not any(map(str.isalpha, shown)):
         yield "", text + after
-    elif text[0].isalpha() and (text[-1].isalpha() or text[-1] in ".!?。！？"):  # No marks.
+    elif shown[0].isalpha() and (shown[-1].isalpha() or shown[-1] in ".!?。！？"):
+        # Certainly no marks: the quick way for most sentences.
         yield codes + text, after
     else:
         start, end = _between_marks(text)
@@ -146,7 +156,7 @@ def _split_marks(sentence: SentencePart, codes: str) -> Iterator[SentencePart]:
 
 
 def _between_marks(text: str) -> tuple[int, int]:
-    """Returns where a sentence starts and ends between its marks; elements stay whole."""
+    """Returns the start and end of a sentence without the marks around it; elements stay whole."""
     # `_LEAD` matches at the beginning, and `_TAIL` at the end, if only the empty text.
     lead = next(_LEAD.finditer(text)).end()
     tail = next(run.start() for run in _TAIL.finditer(text, lead) if run.end() == len(text))
@@ -170,7 +180,7 @@ def _gaps(text: str) -> list[re.Match[str]]:
 
 
 def _divide(text: str, translation: Translation) -> _Division:
-    """Divides a text if its translation is bad, or may be; returns no parts otherwise.
+    """Divides a text if its translation is bad, or may be; returns no parts, and 0, otherwise.
 
     A text is halved if its translation is truncated or repeats itself. It is also halved if much of
     it or a number is lost, or if it is long: the lengths of the halves' translations then decide.
@@ -220,7 +230,11 @@ def _used_parts(
 
 
 def _between_kept(text: str) -> Iterator[SentencePart]:
-    """Splits a sentence into the texts between its kept parts, which are not translated."""
+    """Splits a text into the texts between its kept parts, which are not translated.
+
+    "See www.x.com now." has the texts "See" and "now"; others are empty, such as that before the
+    blank after the address. Each text gets the codes in front of the whole one.
+    """
     codes = languages_in_front(text)
     done = len(codes)
     spans = [part.span() for part in KEPT.finditer(text, done)]
@@ -249,19 +263,14 @@ def _without_additions(text: str, translation: Translation) -> Translation:
 
 
 def _join(line: str, parts: Sequence[SentencePart], translations: _Translations) -> Translation:
-    """Joins the translations of a line's parts; returns the line if its kept parts differ."""
+    """Returns the translation of a line, from the translations of its parts.
+
+    Its text is the line itself, without codes, if the translations have other kept parts.
+    """
     used = [translations[text] for text, _ in parts]
     codes = languages_in_front(line)
     own_text = line.replace(codes, "", 1)
-    # Pairs of source and translation, which is not empty; a blank before the first one.
-    pieces = [(" ", " ")]
-    for text, after in parts:
-        source, target = text.removeprefix(codes), translations[text].text
-        # A model ends a part as a sentence, but the text after the part has its own punctuation.
-        if after.strip() and not source.endswith(".") and target.endswith((".", ",")):
-            target = target[:-1]
-        pieces += [piece for piece in ((source, target), (after, after)) if piece[1]]
-    joined = "".join(_blank(left, right) + right[1] for left, right in pairwise(pieces))
+    joined = _joined_text(parts, translations, codes)
     return Translation(
         text=joined if kept(joined) == kept(own_text) else own_text,
         score=sum((translation.score for translation in used), 0.0),
@@ -270,10 +279,38 @@ def _join(line: str, parts: Sequence[SentencePart], translations: _Translations)
     )
 
 
-def _blank(left: tuple[str, str], right: tuple[str, str]) -> str:
-    """Returns a blank between two pieces if only the language of the translations needs one."""
+def _joined_text(parts: Sequence[SentencePart], translations: _Translations, codes: str) -> str:
+    """Joins the translations of a line's parts, each with the text after it.
+
+    Args:
+        parts: the parts of the line.
+        translations: the translation of each part.
+        codes: those in front of each part, which its translation does not have.
+    """
+    # Each text and its translation, which is not empty; a blank stands before the first one.
+    pieces = [(" ", " ")]
+    for text, after in parts:
+        source, target = text.removeprefix(codes), translations[text].text
+        # A model ends a part as a sentence, but the text after the part has its own punctuation.
+        if after.strip() and not source.endswith(".") and target.endswith((".", ",")):
+            target = target[:-1]
+        # The text after a part is its own translation. What is empty is left out.
+        pieces += filter(all, ((source, target), (after, after)))
+    blanks = [_blank(before, piece) for before, piece in pairwise(pieces)]
+    return "".join(blank + target for blank, (_, target) in zip(blanks, pieces[1:], strict=True))
+
+
+def _blank(before: tuple[str, str], piece: tuple[str, str]) -> str:
+    """Returns a blank if only the language of the translations needs one between two pieces.
+
+    There is none in "你好。再见。", but one in "Hello. Bye." Otherwise it returns "".
+
+    Args:
+        before: the text before the border, and its translation; neither is empty.
+        piece: the text after it, likewise.
+    """
     # The two characters beside the border.
-    in_source, in_target = left[0][-1] + right[0][0], left[1][-1] + right[1][0]
+    in_source, in_target = (left[-1] + right[0] for left, right in zip(before, piece, strict=True))
     # Chinese quotation marks are not signs, as other languages have them too.
     has_sign_in_source = re.search(f"{SIGN}|”“", in_source)
     return " " if has_sign_in_source and not re.search(rf"\s|{SIGN}", in_target) else ""

@@ -57,7 +57,7 @@ class LexicalShortlist:
 
 
 def _with_ids(allowed: tf.Tensor, ids: tf.RaggedTensor) -> tf.Tensor:
-    """Returns `allowed` [batch, vocab] with True at ids [batch, (length)]."""
+    """Returns `allowed` [batch, vocab] with True at the ids of each row [batch, (length)]."""
     indices = tf.stack([tf.cast(ids.value_rowids(), tf.int32), ids.values], axis=1)
     return tf.tensor_scatter_nd_update(allowed, indices, tf.fill([tf.shape(indices)[0]], True))
 

@@ -115,7 +115,10 @@ class StepLoop(ABC):
         return SearchResult(ids[:, : self.n_best], scores[:, : self.n_best], finished, steps)
 
     def _run_segment(self, step: tf.Tensor, search: _Active, batch_state: Any) -> tuple:
-        """Runs a segment; returns the next step, the rows not done, and the batch's new state."""
+        """Runs the active rows for a segment, and copies their state into that of the batch.
+
+        Returns the next step, the rows that are not done, and the batch's state.
+        """
         search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
         step, search = self._run_steps(step, search)
         # [active, 1], as the scatter needs them.

@@ -119,7 +119,10 @@ class Translator:
 
     @property
     def trained_length(self) -> int:
-        """The most subwords of a source that was seen in training and is not cut off."""
+        """The most subwords of a source that it translates well, EOS included.
+
+        That is the longest in training, as far as it is known, and at most `max_source_length`.
+        """
         return min(self.settings.trained_length or self.max_source_length, self.max_source_length)
 
     @property
@@ -192,9 +195,8 @@ class Translator:
         """Yields the translations of each sentence of a batch, from their indices."""
         # The sources, and the prefixes if there are any.
         truncated = sides[0].truncated
-        result = decode(*[tf.constant(side.padded(batch)) for side in sides])
-        hypotheses = zip(batch, result.ids.numpy(), result.scores.numpy(), strict=True)
-        for index, ids, scores in hypotheses:
+        found = decode(*[tf.constant(side.padded(batch)) for side in sides])
+        for index, ids, scores in zip(batch, found.ids.numpy(), found.scores.numpy(), strict=True):
             best = search.decoded(ids[:, self.codes :], scores, self.subwords.target.decode)
             if self.settings.rerank:
                 best = self.settings.rerank.rerank(best)
@@ -303,7 +305,8 @@ class Translator:
         Args:
             side: chooses the subword model and the limit of length.
             lines: any text.
-            first: the number of the first line, for warnings; with None, of faults of tags alone.
+            first: the number of the first line, for warnings. None: they have no numbers, and only
+                faults of tags are logged.
         """
         lines = texts(f"{side} texts", lines)
         longest = self.max_source_length
@@ -337,6 +340,7 @@ class Translator:
             del ids[-1]  # EOS.
             if length > 0 and limit < len(ids):
                 truncated.add(index)
+            # A blank source has an empty translation, whatever its limit.
             del ids[limit if length > 0 else 0 :]
         log_numbered_lines(first, truncated, "the prefix is longer than a translation, and cut off")
         return EncodedSentences(lines, encoded, truncated)
@@ -377,29 +381,29 @@ class Translator:
         if self.codes:
             code, text = tf.split(source, [self.codes, -1], axis=1)
             prefix = code if prefix is None else tf.concat([code, prefix], axis=1)
-        grammar, soft = self._grammar, self._soft_grammar
-        state = grammar.begin(text, limits, self.beam_size) if grammar else None
+        state = self._grammar.begin(text, limits, self.beam_size) if self._grammar else None
         allowed = self._allowed(text, prefix, state)
         ids: tf.Tensor | None = None  # The ids that are scored; None for all.
         # In this search an id is its index in `ids`; others, such as your own, see all ids.
         if allowed is not None and isinstance(self.settings.search, BeamSearch):
             ids, allowed = narrowed(allowed)
             prefix = None if prefix is None else places_among(ids, prefix)
-            state = soft.among(state, ids) if soft else None
+            # With a shortlist, a grammar is a soft one (see `_allowed`).
+            state = self._soft_grammar.among(state, ids) if self._soft_grammar else None
         decoder = self._ensemble.decoder(self.beam_size, ids)
         begun = decoder.begin(text) if allowed is None else decoder.begin(text, allowed)
         # A model alone returns logits, an ensemble log-probabilities, and so does a grammar.
         is_ensemble = len(self.models) > 1
         model: StepModel = decoder
-        if grammar:
-            model = GrammaticalModel(decoder, grammar, is_ensemble, self.codes)
-        cache = (begun, state) if grammar else begun
-        gain = soft.gain(state) if soft else 0.0
-        # Narrowed ids are indices, of which PAD, EOS and UNK alone equal the ids. The shortlist
-        # leaves out the other forbidden ones.
+        if self._grammar:
+            model = GrammaticalModel(decoder, self._grammar, is_ensemble, self.codes)
+        cache = (begun, state) if self._grammar else begun
+        gain = self._soft_grammar.gain(state) if self._soft_grammar else 0.0
+        # With narrowed ids, only PAD, EOS and UNK keep their numbers. The shortlist has left out
+        # the other forbidden ids.
         forbidden = tuple(token for token in self.forbidden if ids is None or token <= UNK_ID)
         constraints = search.DecodingConstraints(
-            source, prefix, seeds, forbidden, is_ensemble or bool(grammar), self.codes, gain
+            source, prefix, seeds, forbidden, is_ensemble or bool(self._grammar), self.codes, gain
         )
         run = self.settings.search.search
         result = run(model, cache, limits, tf.reduce_max(limits), n_best, constraints)

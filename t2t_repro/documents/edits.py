@@ -53,11 +53,7 @@ def read_text(path: Path) -> tuple[str, str]:
     """
     with opened(path, str(path)) as file:
         content = file.read()
-    # XML declares its encoding in the first tag only; in other files, comments do not count.
-    xml_tag = re.match(rb"\s*<(?:\?xml|xliff)[^>]*>?", content)
-    head = xml_tag[0] if xml_tag else re.sub(rb"(?s)<!--.*?(?:-->|\Z)", b"", content)
-    declared = None if content.startswith(BOM_UTF8) else _ENCODING.search(head)
-    encoding = declared[1].decode() if declared else "utf-8"
+    encoding = _declared_encoding(content)
     try:
         if lookup(encoding).name == "iso8859-1" and re.search(rb"[\x80-\x9f]", content):
             encoding = "cp1252"
@@ -71,8 +67,20 @@ def read_text(path: Path) -> tuple[str, str]:
         raise UserError(f"{problem}; expected UTF-8 or as declared: convert the file.") from error
 
 
+def _declared_encoding(content: bytes) -> str:
+    """Returns the encoding that a file declares; UTF-8 without one, and after its byte-order mark.
+
+    A declaration of UTF-16 does not count: in single bytes, it is false.
+    """
+    # XML declares its encoding in the first tag only; in other files, comments do not count.
+    xml_tag = re.match(rb"\s*<(?:\?xml|xliff)[^>]*>?", content)
+    head = xml_tag[0] if xml_tag else re.sub(rb"(?s)<!--.*?(?:-->|\Z)", b"", content)
+    declared = None if content.startswith(BOM_UTF8) else _ENCODING.search(head)
+    return declared[1].decode() if declared else "utf-8"
+
+
 def filled(text: str, edits: Iterable[Edit]) -> str:
-    """Returns a text with edits applied; they must not overlap."""
+    """Returns a text with edits applied; they are in any order, but must not overlap."""
     parts, copied = [], 0
     for start, end, new in sorted(edits):
         parts += [text[copied:start], new]
@@ -81,7 +89,7 @@ def filled(text: str, edits: Iterable[Edit]) -> str:
 
 
 def without_key(text: str) -> str:
-    """Returns a text without the mark of its shortcut key: "Exit" for "E&xit"."""
+    """Returns a text without the mark of its shortcut key, if it has one: "Exit" for "E&xit"."""
     mark = _mark_index(text)
     return text if mark is None else text[:mark] + text[mark + 1 :]
 
@@ -90,8 +98,8 @@ def sound_text(source: str, translation: Translation, encoding: str) -> str:
     """Returns the translation of `without_key(source)`, with the mark of the shortcut key.
 
     Returns "" if it is broken: cut off, left untranslated though it has parts to keep, with other
-    placeholders than the source, with characters that the file's encoding lacks, or if either has
-    control characters.
+    placeholders than the source, with characters that the file's encoding lacks, or without a place
+    for the mark; or if source or translation has control characters.
     """
     text, kept_parts = translation.text, kept(source)
     # If the model loses a placeholder, `translate_sentences` returns the source. One or two words
@@ -125,7 +133,7 @@ def with_key(source: str, text: str) -> str:
 
 
 def _mark_index(text: str) -> int | None:
-    """Returns the index of the mark of a shortcut key; None without one, and with several."""
+    """Returns the index of the mark of a shortcut key; None without one, or in doubt."""
     # Few texts have any, and masking takes long.
     if not set("&_~") & set(text):
         return None

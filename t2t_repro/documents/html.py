@@ -63,13 +63,16 @@ def split_html(html: str) -> Iterator[Piece]:
 
 
 def _hide_divided(texts: Sequence[str]) -> list[str]:
-    """Returns texts with NULs for the addresses and placeholders that have tags inside them."""
+    """Returns the texts, with NULs for addresses and placeholders that have tags inside them.
+
+    `texts` are all of a document, in order; each keeps its length.
+    """
     bounds = [*accumulate(map(len, texts), initial=0)]
-    # Entities other than &amp; end an address.
+    # Entities other than &amp; end an address, as a quotation mark does.
     joined = re.sub(r"&(?!amp;)#?\w+;", lambda entity: '"' * len(entity[0]), "".join(texts))
 
     def hide(address: re.Match[str]) -> str:
-        # With a tag inside, an address is in several texts: one begins in it.
+        # With a tag inside, an address is in several texts, so the bounds of one are inside it.
         is_divided = bisect_right(bounds, address.start()) < bisect_left(bounds, address.end())
         return "\0" * len(address[0]) if is_divided else address[0]
 
@@ -78,11 +81,15 @@ def _hide_divided(texts: Sequence[str]) -> list[str]:
 
 
 def _split_run(run: list[Piece]) -> Iterator[Piece]:
-    """Yields the pieces of a run: of texts and inline tags, or of other markup, which stays."""
+    """Yields the pieces of a run: of texts and inline tags, or of other markup, which stays.
+
+    White space around a text to translate is a piece of its own.
+    """
     html = "".join(piece for piece, _ in run)
     texts = [text for _, text in run if text.strip()]
+    # Texts with tags between them are translated together, with numbered tags. If one has hidden
+    # parts, or tags cannot be numbered, each is translated by itself.
     numbered = _numbered(html) if len(texts) > 1 and "\0" not in "".join(texts) else ""
-    # Texts with tags between them are translated together, or else each by itself.
     for piece, text in [(html, html)] if numbered else run:
         words = text.strip("\0 \t\n\f\r")
         start = text.index(words)
@@ -93,16 +100,23 @@ def _split_run(run: list[Piece]) -> Iterator[Piece]:
 
 
 def _numbered(html: str) -> str:
-    """Returns text with its inline tags numbered, `<b=0>`; "" if it has a "<" of its own."""
+    """Returns the text of HTML with its inline tags numbered, such as `A <b=0>big</b=1> dog`.
+
+    Returns "" if the text has a "<" of its own, which could be taken for a tag, or has no letters.
+    """
     numbers = count()
     numbered = _MARKUP.sub(lambda tag: f"<{tag['end']}{tag['tag'].lower()}={next(numbers)}>", html)
     text = _text(numbered)
-    # Numbers are counted from 0, so the next one is the number of tags.
+    # Each tag has one "<". Numbers are counted from 0, so the next one is the number of tags.
     return text if text.count("<") == next(numbers) else ""
 
 
 def _text_and_markup(html: str) -> Iterator[tuple[str, str]]:
-    """Yields texts and tags with what is translated: the text, "" of inline tags, else a blank."""
+    """Yields the texts of HTML, and its markup between them, in order.
+
+    Each comes with what is translated: a text with itself, or with a blank if it stays as it is; an
+    inline tag with "", other markup with a blank.
+    """
     # The open elements from the outermost one that stays: the tag, and whether text in it stays.
     opened, end = list[tuple[str, bool]](), 0
     for match in _MARKUP.finditer(html):
@@ -121,25 +135,35 @@ def _text_and_markup(html: str) -> Iterator[tuple[str, str]]:
 
 
 def _stays(opened: list[tuple[str, bool]]) -> bool:
-    """Returns whether text in all of these open elements stays."""
+    """Returns whether text inside the open elements stays, which the innermost one decides."""
     return bool(opened) and opened[-1][1]
 
 
 def _close(tag: str, opened: list[tuple[str, bool]]) -> None:
-    """Removes the element that an end tag ends, and those in it, from the open elements."""
+    """Removes the element that an end tag ends, and those in it, from the open elements.
+
+    A stray </p>, or the end tag of an inline element that is not open, removes none; that of an
+    element around them removes all if the outermost needs no end tag.
+    """
     # Only the 50 innermost: for all, time would grow with the square of the depth.
     innermost = [name for name, _ in opened[:-51:-1]]
     if tag in innermost:
         del opened[-1 - innermost.index(tag) :]
     elif opened and tag != "p" and not _INLINE.fullmatch(tag):
-        # Perhaps it ends an element around opened[0]: this ends with it if its tag is optional.
+        # Perhaps it ends an element around opened[0], which then ends too if it needs no end tag.
         outermost, _ = opened[0]
         if _ENDS.fullmatch(f"{outermost}>{outermost}"):
             opened.clear()
 
 
 def _open(tag: str, html: str, opened: list[tuple[str, bool]]) -> None:
-    """Adds the element of a start tag, `html`, to the open elements, and removes those it ends."""
+    """Removes the elements that a start tag ends from the open elements, and adds its own.
+
+    Args:
+        tag: its name, in lower case.
+        html: the start tag itself.
+        opened: the open elements (see `_text_and_markup`); changed here.
+    """
     while opened and _ENDS.fullmatch(f"{tag}>{opened[-1][0]}"):
         opened.pop()
     setting = re.search(_NO, html)
@@ -152,7 +176,12 @@ def _open(tag: str, html: str, opened: list[tuple[str, bool]]) -> None:
 
 
 def html_of(text: str, piece: str = "") -> str:
-    """Returns a translated text as HTML, with the tags and templates of its piece of HTML."""
+    """Returns a translated text as HTML, with the tags and templates of its piece of HTML.
+
+    Args:
+        text: with tags numbered as by `split_html`, such as "Ein <b=0>großer</b=1> Hund".
+        piece: the HTML of the source: `A <b class="x">big</b> dog`; "" if nothing of it is kept.
+    """
     tags = [tag[0] for tag in _MARKUP.finditer(piece)]
     # XHTML does not define &nbsp;.
     html = escape(text, quote=False).replace("\xa0", "&nbsp;" if "&nbsp;" in piece else "\xa0")
@@ -163,7 +192,10 @@ def html_of(text: str, piece: str = "") -> str:
 
 
 def _text(part: str) -> str:
-    """Decodes entities, joins white space; "" without letters, where a model would invent words."""
+    """Returns HTML without tags as text: entities are decoded, and white space is one blank.
+
+    Returns "" for a text without letters, where a model would invent words.
+    """
     # unescape raises a ValueError for a number of over 4,300 digits; no character has over 7.
     text = unescape(re.sub("&#0*([0-9]{1,8})[0-9]*", r"&#\1", part))
     return re.sub(r"[ \t\n\f\r]+", " ", text) if any(map(str.isalpha, text)) else ""

@@ -33,6 +33,8 @@ _Entry = tuple[re.Match[str], list[str], list[str], str]
 def entries(path: Path, text: str) -> Iterator[_Entry]:
     """Yields the entries in the text of a catalogue; `path` is only for error messages.
 
+    An obsolete entry comes without texts and translations.
+
     Raises:
         UserError: a line is not in PO's syntax.
     """
@@ -48,15 +50,17 @@ def entries(path: Path, text: str) -> Iterator[_Entry]:
             sources = [_unquoted(entry[name]) for name in ("source", "plural") if entry[name]]
             forms = [_unquoted(form) for form in re.findall(_FORM, entry["forms"])]
             is_header = not sources[0] and not entry["context"]
-            fuzzy = "fuzzy" if _FUZZY.search(entry["comments"]) else ""
-            kind = fuzzy if all(forms) else "empty"
+            mark = "fuzzy" if _FUZZY.search(entry["comments"]) else ""
+            # Without a translation, it is empty even if it is marked.
+            kind = mark if all(forms) else "empty"
             yield entry, sources, forms, "header" if is_header else kind
 
 
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
     """Yields both sides of each translated text, or the kind of an entry that is skipped.
 
-    `languages` are those of source and target; the header may name another target language.
+    An entry with a plural has several such texts. `languages` are those of source and target; the
+    header may name another target language.
 
     Raises:
         UserError: the file cannot be read, or a line is not in PO's syntax.
@@ -83,6 +87,8 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
 def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edits of each entry without a translation: they add one, and mark it as fuzzy.
 
+    The list is empty if a text has no sound translation.
+
     Raises:
         UserError: a line is not in PO's syntax, or the header's rule of plural forms not in C's.
     """
@@ -93,19 +99,23 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
             form_count, form_of = _plural_rule(path, rule)
         if kind != "empty" or not sources[0].strip() or _NO_TEXT.fullmatch(sources[0]):
             continue
-        texts = [translate(source) for source in sources]
-        if not all(texts):
+        new_forms = translations = [translate(source) for source in sources]
+        if not all(translations):
             yield []
             continue
         if entry["plural"]:
             singular = _singular_form(sources, form_count, form_of)
-            texts = [texts[0 if form == singular else 1] for form in range(form_count)]
+            new_forms = [translations[0 if form == singular else 1] for form in range(form_count)]
         newline = "\r\n" if "\r\n" in entry[0] else "\n"
-        yield [_forms_edit(entry, texts, newline), *_fuzzy_edits(entry, newline)]
+        yield [_forms_edit(entry, new_forms, newline), *_fuzzy_edits(entry, newline)]
 
 
 def _plural_rule(path: Path, rule: re.Match[str]) -> tuple[int, list[int]]:
-    """Returns the number of plural forms, and the form of each number below 1000."""
+    """Returns the number of plural forms, and the form of each number below 1000.
+
+    Raises:
+        UserError: the rule is not in C's syntax, or divides by 0; `path` is that of the file.
+    """
     try:
         return int(rule[1]), [*map(c2py(rule[2]), range(1000))]
     except (ValueError, ZeroDivisionError) as error:
@@ -113,7 +123,10 @@ def _plural_rule(path: Path, rule: re.Match[str]) -> tuple[int, list[int]]:
 
 
 def _singular_form(sources: Sequence[str], form_count: int, form_of: Sequence[int]) -> int | None:
-    """Returns the plural form that is translated from the singular; others are from the plural."""
+    """Returns the plural form that is translated from the singular; others are from the plural.
+
+    None means that all forms are translated from the plural.
+    """
     # It is the form of the number 1. But many others may have it, as 21 and 31 in Russian, or all:
     # then "a tree" cannot stand for "%d trees". For a few, as 0 in French, it can: msgfmt counts up
     # to 1,000, too, and demands the plural's placeholders only where five or more have the form.
@@ -145,15 +158,19 @@ def _fuzzy_edits(entry: re.Match[str], newline: str) -> list[Edit]:
 
 
 def _unquoted(strings: str) -> str:
-    """Joins quoted strings, and decodes C's escapes; octal ones may be bytes of UTF-8."""
-    # unicode_escape takes bytes for Latin-1, so all become characters of one byte, and bytes again.
+    r"""Returns the text of quoted strings, joined, with C's escapes decoded.
+
+    Octal escapes may be bytes of UTF-8: "caf\303\251" is café.
+    """
+    # unicode_escape reads each byte as a character of Latin-1, and gives one for each escape, too.
+    # Written in Latin-1, they are bytes again, now all of UTF-8.
     inner = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings)).encode()
     content = inner.decode("unicode_escape", "replace").encode("latin-1", "replace")
     return content.decode(errors="replace")
 
 
 def _quoted(text: str, newline: str) -> str:
-    """Quotes each line of a text; several begin with an empty string, as Gettext writes them."""
+    """Returns a text in quotes, a string a line; Gettext puts "" in front of several lines."""
     # JSON's escapes are also C's.
     quoted = [json.dumps(line, ensure_ascii=False) for line in re.split(r"(?<=\n)(?!\Z)", text)]
     return newline.join(['""', *quoted] if len(quoted) > 1 else quoted)

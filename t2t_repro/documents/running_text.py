@@ -20,6 +20,8 @@ _SPEECH = re.compile(rf"(?m)^(?!{_HEAD}).*\S(?:[ \t\r]*\n(?!{_SPEAKER}|{_HEAD}).
 def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
     """Yields the edit of each speaker's lines in each cue: translated as one text, wrapped again.
 
+    Each edit is in a list, which is empty if the lines have no sound translation.
+
     Raises:
         UserError: the file has no times, ends its lines with CR alone, or is WebVTT, which has
             styles that are not text.
@@ -31,11 +33,12 @@ def fill_subtitles(path: Path, text: str, translate: Translate) -> Iterator[list
         # Scripts without blanks need none at a line break.
         joined = re.sub(rf"(?<={SIGN})\s*\n\s*(?={SIGN})", "", speech[0])
         translation = translate(" ".join(joined.split()))
-        # Players show 42 characters. A tag is not wrapped: its blanks are hidden until then.
+        # Players show 42 characters a line, or as many as the source has. A tag is not wrapped: its
+        # blanks are hidden until the lines are joined.
         width = max(42, *map(len, speech[0].splitlines()))
         hidden = re.sub("<[^<>]*>", lambda tag: tag[0].replace(" ", "\0"), translation)
         lines = textwrap.wrap(hidden, width, break_long_words=False, break_on_hyphens=False)
-        # Its lines end like the line before them.
+        # Lines end like the line before the speech.
         newline = "\r\n" if text.startswith("\r\n", speech.start() - 2) else "\n"
         yield [(*speech.span(), newline.join(lines).replace("\0", " "))] if translation else []
 

@@ -13,7 +13,6 @@ from t2t_repro.documents.edits import Edit, Sides, Translate, filled
 from t2t_repro.errors import UserError
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_UNITS = {"tu", "trans-unit", "segment", "unit", "group", "file"}
 # Inline elements whose content is not text.
 _CODES = {"bpt", "ept", "it", "ph", "ut", "x"}
 
@@ -42,7 +41,8 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
     """Yields "start" or "end" with each element of a file, as `iterparse` does.
 
     Raises:
-        UserError: the file is not well-formed, or declares entities.
+        UserError: the file cannot be read, is not well-formed, or declares entities, which can make
+            a small file huge.
     """
     with opened(path, str(path), is_xml=True) as file:
         # Entities are declared before the first element. Null bytes are UTF-16's.
@@ -56,8 +56,9 @@ def elements(path: Path) -> Iterator[tuple[str, Element]]:
             parser = XMLParser(encoding="utf-8" if is_utf8 else None)
             yield from iterparse(file, ("start", "end"), parser)
         except (LookupError, ValueError, ParseError) as error:
+            # The position of a ParseError is line and column; other errors have none. Expat's
+            # message does not say that a control character is the reason, so the line is read.
             file.seek(0)
-            # The position of a ParseError is line and column; other errors have none.
             line = next(islice(file, getattr(error, "position", [1])[0] - 1, None), b"")
             control = re.search(rb"[\1-\x08\x0b\x0c\x0e-\x1f]", line)
             reason = f"control character 0x{control[0].hex()}; {error}" if control else error
@@ -78,8 +79,9 @@ def _content(element: Element | None) -> str:
 def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
     """Yields the sides of each unit of TMX or XLIFF, or "fuzzy" if its translation is not certain.
 
-    A text may be empty. `languages` are those of source and target, if XLIFF does not name them.
-    Elements are deleted once they are read, so memory does not grow.
+    A side is a language's code and a text, which may be empty; the code is "?" if TMX has none.
+    `languages` are those of source and target, if XLIFF does not name them. Elements are deleted
+    once they are read, so memory does not grow.
 
     Raises:
         UserError: see `elements`.
@@ -90,9 +92,10 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
         if event == "start":
             parents.append(element)
             if element.tag.endswith(("xliff", "file")):
-                get = element.get
-                source_code = get("srcLang") or get("source-language") or languages[0]
-                languages = source_code, get("trgLang") or get("target-language") or languages[1]
+                # XLIFF 2.0 names them in its root, 1.2 in each file.
+                source = element.get("srcLang") or element.get("source-language") or languages[0]
+                target = element.get("trgLang") or element.get("target-language") or languages[1]
+                languages = source, target
             continue
         parents.pop()
         name = _name(element)
@@ -109,18 +112,18 @@ def read_units(path: Path, languages: Sequence[str]) -> Iterator[Sides | str]:
             del element[:]
         elif name in ("trans-unit", "segment"):
             yield _sides(element, languages)
-        if name in _UNITS and parents:
+        if parents and name in {"tu", "trans-unit", "segment", "unit", "group", "file"}:
             del parents[-1][:]
 
 
 def _sides(unit: Element, languages: Sequence[str]) -> Sides | str:
     """Returns the sides of a unit of XLIFF, or "fuzzy" if its translation is not certain."""
-    # The unit itself is among its parts: it may have a state, too.
-    parts = {_name(part): part for part in [unit, *unit]}
-    source, target = _content(parts.get("source")), _content(parts.get("target"))
-    states = [unit.get("approved", ""), *(part.get("state", "") for part in parts.values())]
+    # The unit itself is among the elements: it may have a state, too.
+    named = {_name(element): element for element in [unit, *unit]}
+    source, target = _content(named.get("source")), _content(named.get("target"))
+    states = [unit.get("approved", ""), *(element.get("state", "") for element in named.values())]
     # The marks of sentences, of which one may be empty.
-    marks = [mark for mark in parts.get("target", ()) if mark.get("mid")]
+    marks = [mark for mark in named.get("target", ()) if mark.get("mid")]
     is_unsure = any(map(_UNSURE.match, states)) or not all(map(_content, marks))
     if target.strip() and is_unsure:
         return "fuzzy"
@@ -132,7 +135,7 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
     A target that is the source, and is marked as new, is not a translation. In the texts for
     `translate`, an inline element that holds code, or must stay, is one tag with a number, <1/>;
-    the tags of another are <g=2> and </g=3>.
+    the tags of another are <g=2> and </g=3>. The list is empty if a translation is broken.
 
     Raises:
         UserError: the file is not XLIFF; see `elements`.
@@ -149,7 +152,11 @@ def fill(path: Path, text: str, translate: Translate) -> Iterator[list[Edit]]:
 
 
 def _new_inside(text: str, unit: re.Match[str], parts: _Parts, translate: Translate) -> str | None:
-    """Returns the new inside of a unit's target; "" if it is broken, None if the unit stays."""
+    """Returns the new inside of a unit's target.
+
+    Returns "" if a translation is broken; None if the unit stays, since it has nothing to translate
+    or is translated already.
+    """
     source = _inside(text, parts, "source")
     segments = _inside(text, parts, "seg-source")
     target = _inside(text, parts, "target")
@@ -161,14 +168,17 @@ def _new_inside(text: str, unit: re.Match[str], parts: _Parts, translate: Transl
     if is_new and target in (source, segments):
         target = ""
     inside = _filled_segments(segments, target, translate)
-    # There is nothing to translate, or it is translated.
+    # No text at all, or a target without an empty sentence.
     if not _text(source) or (_text(target) and inside is None):
         return None
     return _translated(segments or source, translate) if inside is None else inside
 
 
 def _target_edits(text: str, unit: re.Match[str], parts: _Parts, inside: str) -> list[Edit]:
-    """Returns the edits that write the target of a unit, with the state that asks for a review."""
+    """Returns the edits that write the target of a unit, with the state that asks for a review.
+
+    They replace the target, or add one behind the source, and set the state.
+    """
     # XLIFF 2.0 has the state in the segment, 1.2 in the target.
     is_segment = unit["kind"] == "segment"
     state = "" if is_segment else ' state="needs-review-translation"'
@@ -180,7 +190,7 @@ def _target_edits(text: str, unit: re.Match[str], parts: _Parts, inside: str) ->
         edits = [(start.start(), end.end(), target)]
     else:
         _, source_end = parts.get("seg-source") or parts["source"]
-        # The white space before the source goes before the target, too.
+        # The white space between the unit's start tag and its first child goes before the target.
         before = text[unit.end() : source_end.end()]
         indent = before.removesuffix(before.lstrip())
         edits = [(source_end.end(), source_end.end(), indent + target)]
@@ -191,9 +201,10 @@ def _target_edits(text: str, unit: re.Match[str], parts: _Parts, inside: str) ->
 
 
 def _units(text: str) -> Iterator[tuple[re.Match[str], _Parts]]:
-    """Yields the start tag of each translatable unit, and its children's tags, by name.
+    """Yields the start tag of each translatable unit, and the tags of its children, by name.
 
-    Children in another namespace are left out.
+    A unit comes once its end tag is read, with the start and end tag of each child, such as
+    {"source": (<source>, </source>)}. Children in another namespace are left out.
     """
     # Of each open element: its start tag, whether it is translatable, and its children.
     unclosed = list[tuple[re.Match[str], bool, _Parts]]()
@@ -213,6 +224,7 @@ def _units(text: str) -> Iterator[tuple[re.Match[str], _Parts]]:
 
 def _is_translatable(tag: re.Match[str], default: bool = True) -> bool:
     """Returns whether a start tag's attributes allow a translation; without any, the default."""
+    # Group 1 is the "yes" of translate="yes"; all other settings forbid it.
     return default if (setting := _SETTING.search(tag[0])) is None else bool(setting[1])
 
 
@@ -256,12 +268,15 @@ def _filled_segments(source: str, target: str, translate: Translate) -> str | No
 
 
 def _translated(source: str, translate: Translate) -> str:
-    """Translates the inside of a source; "" if a tag is lost or doubled, or it is ill-formed."""
+    """Returns the translation of the inside of a source, as XML.
+
+    Returns "" if it has lost or doubled a tag, or is not well-formed, as where tags cross.
+    """
     text, xml_of = _with_numbers(source)
     pieces = re.split("(<[^<>]*>)", translate(text))
     inside = "".join(xml_of.get(piece) or escape(piece, quote=False) for piece in pieces)
     try:
-        # Is it well-formed? XML needs one element around it.
+        # Well-formed XML has one element around all.
         ParserCreate().Parse(f"<x>{inside}</x>", True)
     except ExpatError:
         return ""
@@ -269,8 +284,11 @@ def _translated(source: str, translate: Translate) -> str:
 
 
 def _with_numbers(source: str) -> tuple[str, dict[str, str]]:
-    """Returns the text to translate with numbered tags, see `fill`, and the XML of each tag."""
-    # `done` is the end of the source's part in `text`.
+    """Returns the text to translate, with numbered tags, and the XML of each such tag.
+
+    `A <ph id="1">%d</ph> dog` gives `A <0/> dog` and {"<0/>": '<ph id="1">%d</ph>'} (see `fill`).
+    """
+    # `done` is the end of the part of the source that `text` already has.
     text, xml_of, done = "", dict[str, str](), 0
     for number, (start, end, tag) in enumerate(_inline_parts(source)):
         name = f"<{tag['end']}{tag['name']}={number}{tag['empty']}>" if tag else f"<{number}/>"
@@ -281,7 +299,10 @@ def _with_numbers(source: str) -> tuple[str, dict[str, str]]:
 
 
 def _inline_parts(source: str) -> Iterator[tuple[int, int, re.Match[str] | None]]:
-    """Yields start, end and tag of each tag; whole elements that stay come without a tag."""
+    """Yields start, end and match of each tag of a source.
+
+    An element that stays comes as a whole: from its start to its end, with None as the match.
+    """
     # An element that stays is 1 deep and more until its end. So is what stands between sm and em,
     # which are empty elements, or between sm and the end of the source.
     depth, start, stays = 0, 0, False
@@ -290,6 +311,7 @@ def _inline_parts(source: str) -> Iterator[tuple[int, int, re.Match[str] | None]
             start = tag.start()
             stays = tag["kind"] in _CODES or not tag["name"] or not _is_translatable(tag)
         if stays:
+            # Comments, which have no name, and empty elements other than sm and em add nothing.
             is_start = bool(tag["name"]) and not tag["end"] and not tag["empty"]
             step = -1 if tag["end"] else int(is_start)
             depth += {"sm": 1, "em": -1}.get(tag["kind"], step)

@@ -35,7 +35,7 @@ def paper_bleu(
     language: str = "de",
     split_compounds: bool = True,
 ) -> Score:
-    """Computes cased corpus BLEU of Moses' tokens, without smoothing (multi-bleu.perl).
+    """Computes cased corpus BLEU of Moses' tokens, without smoothing, as multi-bleu.perl does.
 
     Args:
         translations: plain text.
@@ -50,6 +50,7 @@ def paper_bleu(
     tokenise = moses_tokeniser(language)
 
     def preprocess(line: str) -> str:
+        """Returns the tokens of a line, separated by spaces."""
         return split_at_hyphens(tokenise(line)) if split_compounds else tokenise(line)
 
     plain_hypotheses, plain_rows = aligned(translations, references)
@@ -78,6 +79,7 @@ def moses_tokeniser(language: str) -> Callable[[str], str]:
     # The import takes a third of a second, which other commands need not wait for.
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+    # Only its table of Unicode's punctuation is used, not its rules (see the module).
     punctuation = MosesPunctNormalizer(lang=language)
     tokeniser = MosesTokenizer(lang=language)
 

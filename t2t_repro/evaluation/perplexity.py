@@ -21,10 +21,11 @@ class HeldOutLoss:
 
     def __init__(self, model: Transformer, store: TokenStore, tokens_per_batch: int = 4096) -> None:
         self._model, self._store, self._tokens_per_batch = model, store, tokens_per_batch
-        self._longest = np.maximum(store.source_lengths, store.target_lengths)
+        # [sentences], of the longer side of each.
+        self._lengths = np.maximum(store.source_lengths, store.target_lengths)
         self._batches = self._batches_of(range(len(store)))
         ids = tf.TensorSpec([None, None], tf.int32)
-        self._sums = tf.function(self._batch_sums, input_signature=[ids, ids], autograph=False)
+        self._program = tf.function(self._batch_sums, input_signature=[ids, ids], autograph=False)
 
     def nll(self) -> float:
         """Returns the negative log-likelihood per target token, EOS included, in nats."""
@@ -36,23 +37,33 @@ class HeldOutLoss:
     ) -> tuple[float, float]:
         """Returns the sum of nll, in nats, and the number of target tokens, of some batches.
 
+        Several workers can share the batches: worker n of N gives n as `first`, and N as `every`.
+
         Args:
-            first: index of the first batch.
+            first: index of the first batch, from 0.
             every: step from one batch to the next; 1 for all.
             within: indices of consecutive sentences that make the batches; all by default.
         """
         nll = tokens = 0.0
         batches = self._batches if within is None else self._batches_of(within)
         for indices in batches[first::every]:
-            batch_nll, batch_tokens = self._sums(*self._store.padded_batch(indices))
+            batch_nll, batch_tokens = self._program(*self._store.padded_batch(indices))
             nll += float(batch_nll)
             tokens += float(batch_tokens)
         return nll, tokens
 
     def _batches_of(self, sentences: range) -> list[NDArray[np.int64]]:
-        """Groups consecutive sentences by length; returns the indices of each batch."""
-        lengths = self._longest[sentences.start : sentences.stop]
+        """Groups consecutive sentences by length.
+
+        Args:
+            sentences: their indices in the store.
+
+        Returns:
+            the indices of the sentences of each batch, the shortest sentences first.
+        """
+        lengths = self._lengths[sentences.start : sentences.stop]
         groups = group_by_length(lengths, self._tokens_per_batch)
+        # The groups have indices in `lengths`.
         return [group + sentences.start for group in groups]
 
     def perplexity(self) -> float:
@@ -64,6 +75,11 @@ class HeldOutLoss:
             return float(np.exp(self.nll()))
 
     def _batch_sums(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns `sums` of a batch, from its ids [batch, length] int32."""
+        """Returns the sum of nll and the number of target tokens of a batch.
+
+        Args:
+            source: ids [batch, source_length] int32.
+            target: ids [batch, target_length] int32.
+        """
         sums = self._model.loss_sums(source, target, CrossEntropy(label_smoothing=0.0))
         return sums.nll, sums.tokens

@@ -4,7 +4,7 @@ BLEU, chrF, chrF++ and TER are sacreBLEU's, each with its signature.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Annotated, Any, Literal, NamedTuple
@@ -78,29 +78,33 @@ or a tuple of texts where `evaluate` has several --reference.
 """
 
 
-def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score]], Any]:
-    """Makes a decorator that gives a function the settings of one of sacreBLEU's metrics.
+# sacreBLEU annotates these settings as any str or number: only these values work.
+_SETTING_TYPES: Mapping[str, Any] = {
+    "max_ngram_order": Count,
+    "char_order": Count,
+    "word_order": Annotated[int, Range(least=0)],
+    "smooth_value": Annotated[float, Range(least=0)] | None,
+    "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
+    "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
+}
 
-    They replace `**options` in its signature. gin binds each by name: `chrf.word_order = 2`.
+
+def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score]], Any]:
+    """Makes a decorator that lets gin bind the settings of one of sacreBLEU's metrics.
+
+    They replace `**options`, the last parameter, in the signature of the decorated function, which
+    becomes configurable. gin binds each by name: `chrf.word_order = 2`.
     """
-    # sacreBLEU annotates these settings as any str or number: only these values work.
-    types = {
-        "max_ngram_order": Count,
-        "char_order": Count,
-        "word_order": Annotated[int, Range(least=0)],
-        "smooth_value": Annotated[float, Range(least=0)] | None,
-        "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
-        "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
-    }
     settings = []
     for setting in inspect.signature(metric).parameters.values():
         # References are an argument. `bleu_tokenizer` chooses by them, not by trg_lang.
         if setting.name not in ("references", "trg_lang"):
-            annotation = types.get(setting.name, setting.annotation)
+            annotation = _SETTING_TYPES.get(setting.name, setting.annotation)
             settings.append(setting.replace(kind=setting.KEYWORD_ONLY, annotation=annotation))
 
     def with_settings(function: Callable[..., Score]) -> Any:
-        *arguments, _options = inspect.signature(function).parameters.values()  # **options last.
+        """Decorates a function of texts, references, sources and `**options`."""
+        *arguments, _options = inspect.signature(function).parameters.values()
         # gin reads the signature, and `configurable` the annotations.
         function.__signature__ = inspect.Signature([*arguments, *settings])  # type: ignore[attr-defined]
         function.__annotations__ |= {setting.name: setting.annotation for setting in settings}
@@ -138,7 +142,10 @@ def tokenised_bleu(translations: Texts, references: References, sources: Texts =
     """Computes corpus BLEU of tokenised text, lower-cased: words are separated by spaces.
 
     Published Multi30k figures are computed in this way (Moses' multi-bleu.perl -lc). It is not
-    comparable with `bleu`, which tokenises differently.
+    comparable with `bleu`, which tokenises differently. The sources are not used.
+
+    Raises:
+        UserError: see `aligned`.
     """
     metric = BLEU(tokenize="none", lowercase=True, force=True)
     return sacrebleu_score(metric, "tokenised lower-cased BLEU", translations, references)
@@ -154,7 +161,7 @@ def chrf(translations: Texts, references: References, sources: Texts = (), **opt
 
 @configurable(denylist=TEXTS)
 def chrf_plus_plus(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2."""
+    """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2; see `bleu`."""
     return sacrebleu_score(CHRF(word_order=2), "chrF++", translations, references)
 
 
@@ -174,7 +181,13 @@ def ter(translations: Texts, references: References, sources: Texts = (), **opti
 
 @configurable(denylist=TEXTS)
 def exact_match(translations: Texts, references: References, sources: Texts = ()) -> Score:
-    """Computes the percentage of translations that equal one of their references."""
+    """Computes the share of translations that equal one of their references, in percent.
+
+    The sources are not used.
+
+    Raises:
+        UserError: see `aligned`.
+    """
     hypotheses, rows = aligned(translations, references)
     matches = sum(text in row for text, row in zip(hypotheses, rows, strict=True))
     return Score("exact match", 100.0 * matches / len(hypotheses))
@@ -208,14 +221,15 @@ def sacrebleu_score(
     signature = segments.signature(metric.get_signature())
     # sacreBLEU's mark of BLEU without a tokenizer: words end at blanks, so a line without blanks
     # matches whole or not at all.
-    is_untokenised = "|tok:none|" in signature
-    if not value and is_untokenised and unspaced_script(chain(*rows)):
+    if not value and "|tok:none|" in signature and unspaced_script(chain(*rows)):
         logging.log_first_n(logging.WARNING, f"{name} takes a line without blanks for one word", 1)
     return Score(name, value, signature, segments=segments)
 
 
 def aligned(translations: Texts, references: References) -> tuple[list[str], list[tuple[str, ...]]]:
     """Returns the translations, and a tuple of references for each; ("",) if it has none.
+
+    Logs a warning if sentences have only blank references.
 
     Raises:
         UserError: the numbers of translations and references differ, or there are none.

@@ -62,8 +62,8 @@ def compare(
     """Compares systems with a baseline, by one metric.
 
     Args:
-        scores: the scores of the baseline, then of every system, on the same sentences. Of a single
-            system, the interval is estimated.
+        scores: the score of the baseline, then of every other system, on the same sentences. A
+            single system has no p-value, only its interval.
         test: the significance test; None for the scores alone.
         samples: the number of samples of the test; by default sacreBLEU's: 1,000 for the bootstrap,
             10,000 for randomisation.
@@ -73,20 +73,21 @@ def compare(
     Returns:
         an estimate for each score: the score alone if a metric is not one of sacreBLEU's.
     """
-    segments = [score.segments for score in scores if score.segments]
-    if test is None or len(segments) < len(scores):
+    systems = [score.segments for score in scores if score.segments]
+    # Other metrics than sacreBLEU's have no segments.
+    if test is None or len(systems) < len(scores):
         return [Estimate(score) for score in scores]
     paired_test = PairedTest(
-        named_systems=[(str(n), sentences.translations) for n, sentences in enumerate(segments)],
-        metrics={"": segments[0].metric},
-        references=segments[0].references,
+        named_systems=[(str(n), segments.translations) for n, segments in enumerate(systems)],
+        metrics={"": systems[0].metric},
+        references=systems[0].references,
         test_type="bs" if test == "bootstrap" else "ar",
         n_samples=samples or 0,
         # 0 is sacreBLEU's default number, -1 is without intervals.
         n_ar_confidence=0 if with_interval and test == "randomisation" else -1,
     )
     signatures, columns = paired_test()
-    signature = segments[0].signature(*signatures.values())
+    signature = systems[0].signature(*signatures.values())
     # A column of the systems' names, and one of the results of the only metric.
     _, results = columns.values()
     return [
@@ -96,7 +97,13 @@ def compare(
 
 
 def _estimate(score: Score, result: Any, baseline: Score) -> Estimate:
-    """Returns the estimate of a score, from its `Result` of sacreBLEU."""
+    """Returns the estimate of a score.
+
+    Args:
+        score: the score of a system.
+        result: sacreBLEU's `Result` of the system.
+        baseline: the baseline's score, by the same metric.
+    """
     figures = (result.mean, result.ci, result.p_value)
     # NumPy's numbers cannot be written as JSON.
     mean, half_width, p_value = (None if figure is None else float(figure) for figure in figures)
@@ -129,7 +136,12 @@ def as_markdown(systems: Sequence[System], has_baseline: bool) -> list[str]:
 
 
 def as_json(systems: Sequence[System], has_baseline: bool) -> list[str]:
-    """Returns one text: the systems as a JSON list, with unrounded figures (see `as_markdown`)."""
+    """Returns one text: the systems as a JSON list, with unrounded figures.
+
+    Args:
+        systems: systems with the same metrics.
+        has_baseline: whether the first system is the baseline of the p-values.
+    """
     table = []
     for number, system in enumerate(systems):
         entry: dict[str, Any] = {"system": system.name, "is_baseline": has_baseline and number == 0}
@@ -150,29 +162,37 @@ def as_lines(system: System) -> Iterator[str]:
         yield f"{name} {_cell(estimate)}" + (f"  [{signature}]" if signature else "")
 
 
-def _row(first: str, others: Iterable[str]) -> str:
-    """Returns a row of a Markdown table, from the text of its cells."""
+def _row(system: str, cells: Iterable[str]) -> str:
+    """Returns a row of a Markdown table, from the text of its first cell and of all others."""
     # A bar in a system's name would end its cell.
-    cells = [cell.replace("|", "¦") for cell in (first, *others)]
-    return f"| {' | '.join(cells)} |"
+    row = [cell.replace("|", "¦") for cell in (system, *cells)]
+    return f"| {' | '.join(row)} |"
 
 
 def _cell(estimate: Estimate) -> str:
-    """Returns a score with its interval and p-value, where there are any."""
-    parts = [f"{estimate.score.value:.2f}"]
+    """Returns a score with its interval and p-value, where there are any.
+
+    With both it is, for example, 27.30 (μ = 27.29 ± 0.41) p = 0.0120*.
+    """
+    figures = [f"{estimate.score.value:.2f}"]
     if estimate.mean is not None:
-        parts.append(f"(μ = {estimate.mean:.2f} ± {estimate.half_width:.2f})")
+        figures.append(f"(μ = {estimate.mean:.2f} ± {estimate.half_width:.2f})")
     if estimate.p_value is not None:
         star = "*" if estimate.p_value < _SIGNIFICANCE_LEVEL else ""
-        parts.append(f"p = {estimate.p_value:.4f}{star}")
-    return " ".join(parts)
+        figures.append(f"p = {estimate.p_value:.4f}{star}")
+    return " ".join(figures)
 
 
 def _signatures(system: System, has_baseline: bool) -> Iterator[str]:
-    """Yields a line for each score with a signature, or with a reason why it has no p-value."""
+    """Yields a line for each score with a signature, or with a reason why it has no p-value.
+
+    Args:
+        system: one that is not the baseline, which never has p-values.
+        has_baseline: whether there is a baseline to compare it with.
+    """
     for estimate in system.estimates:
-        parts = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
+        remarks = [f"`{estimate.score.signature}`"] if estimate.score.signature else []
         if has_baseline and estimate.p_value is None:
-            parts.append("no significance test: not one of sacreBLEU's metrics")
-        if parts:
-            yield f"- {estimate.score.name}: {'; '.join(parts)}"
+            remarks.append("no significance test: not one of sacreBLEU's metrics")
+        if remarks:
+            yield f"- {estimate.score.name}: {'; '.join(remarks)}"

@@ -28,14 +28,19 @@ class ByteReader:
         return data.view(dtype)
 
     def read_number(self, dtype: str) -> int:
-        """Reads the next integer of a dtype, and returns it."""
+        """Reads the next integer of a dtype, and returns it.
+
+        Raises:
+            ValueError: fewer bytes are left than it has.
+        """
         return int(self.read_array(dtype, 1).item())
 
     def read_name(self, length: int) -> str:
         """Reads the next name, of `length` bytes, and returns it without the NUL at its end.
 
         Raises:
-            ValueError: it ends too early, has not exactly one NUL, at its end, or is not UTF-8.
+            ValueError: fewer bytes are left; or the name is not UTF-8, or has not exactly one NUL,
+                at its end.
         """
         name = self.read_array("u1", length).tobytes()
         if not name or name.find(b"\0") != len(name) - 1:

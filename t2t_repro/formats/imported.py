@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -63,8 +63,6 @@ _KINDS = [
     ("import_marian", ["*.npz"]), ("import_marian", ["*.bin"]), ("import_marian", ["*.y*ml"]),
 ]  # fmt: skip
 
-# Archives of models expand to at most this many times their size.
-_EXPANDED = 16
 _ZIPS = (".zip", ".argosmodel")
 _ARCHIVES = (*_ZIPS, ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 # Files that are no part of a model: hidden, outside an archive's folder, or an optimizer's.
@@ -133,13 +131,7 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
                 room = f"a whole archive, and room for its files in {tempfile.gettempdir()}"
                 read_file(model, lambda archive: _unpack(archive, unpacked), room)
                 model = _only_model(Path(unpacked))
-            # Weights or vocabularies that are compressed one by one; in a file, `glob` finds none.
-            if any(file.name.endswith(_PACKED) for file in (model, *model.glob("*.gz"))):
-                model = _decompressed(model, Path(copies))
-            elif model.suffix in (".bin", ".h5", ".json", ".safetensors"):
-                # A file beside a config.json stands for the directory.
-                folder = model if model.is_dir() else model.parent
-                model = folder if (folder / "config.json").exists() else model
+            model = _uncompressed(model, Path(copies))
             _check_kind(model, commands or [command for command, _ in _KINDS])
             yield model
         except UserError as error:
@@ -148,8 +140,31 @@ def model_files(path: Path, *commands: str) -> Iterator[Path]:
             raise UserError(text) from error
 
 
+def _uncompressed(model: Path, copies: Path) -> Path:
+    """Returns the directory or file to read a model from, with its .gz files decompressed.
+
+    Args:
+        model: the directory or file as it is.
+        copies: an empty folder, to decompress files into.
+    """
+    # Weights or vocabularies that are compressed one by one; in a file, `glob` finds none.
+    if any(file.name.endswith(_PACKED) for file in (model, *model.glob("*.gz"))):
+        return _decompressed(model, copies)
+    # A file beside a config.json stands for the directory.
+    is_part = model.suffix in (".bin", ".h5", ".json", ".safetensors") and not model.is_dir()
+    return model.parent if is_part and (model.parent / "config.json").exists() else model
+
+
 def _check_kind(path: Path, commands: Collection[str]) -> None:
-    """Checks by the names of its files that one of `commands` reads a model; else a UserError."""
+    """Checks by the names of its files that one of `commands` reads a model.
+
+    Args:
+        path: a directory, a file, or a path where nothing is.
+        commands: names of commands, see `_KINDS`.
+
+    Raises:
+        UserError: no command reads it, or only another one, which is then named.
+    """
     files = files_in(path) if path.is_dir() else [path]
     names = [file.name for file in files] if path.exists() else []
     reader = next((command for command, patterns in _KINDS if _has_all(names, patterns)), "")
@@ -171,11 +186,16 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def _is_archive(path: Path) -> bool:
+    """Returns whether a path is a file with the name of an archive."""
     return path.is_file() and path.name.lower().endswith(_ARCHIVES)
 
 
 def _unpack(path: Path, folder: str) -> None:
-    """Unpacks a model's files from a zip or tar archive; a ValueError if they expand too much."""
+    """Unpacks a model's files from a zip or tar archive into a folder.
+
+    Raises:
+        ValueError: they expand too much.
+    """
     # Members have the same facts under other names: ZipInfo.filename is TarInfo.name.
     is_zip = path.suffix.lower() in _ZIPS
     open_archive: Any = zipfile.ZipFile if is_zip else tarfile.open
@@ -194,7 +214,15 @@ def _unpack(path: Path, folder: str) -> None:
 
 
 def _decompressed(model: Path, copies: Path) -> Path:
-    """Decompresses a model's .gz files beside links to all others; returns the new model's path."""
+    """Decompresses a model's .gz files into `copies`, beside links to its other files.
+
+    Args:
+        model: a directory, or one of the files of a model, whose name may end in .gz.
+        copies: an empty folder.
+
+    Returns:
+        `copies`, or the file in it that stands for `model`.
+    """
     for file in filter(Path.is_file, files_in(model if model.is_dir() else model.parent)):
         if file.name.endswith(_PACKED):
             read_file(file, lambda file: _gunzip(file, copies / file.stem))
@@ -204,7 +232,11 @@ def _decompressed(model: Path, copies: Path) -> Path:
 
 
 def _gunzip(file: Path, copy: Path) -> None:
-    """Decompresses a .gz file to `copy`; a ValueError if its content would be too large."""
+    """Decompresses a .gz file to `copy`.
+
+    Raises:
+        ValueError: its content would be too large; nothing is written.
+    """
     with gzip.open(file) as packed:
         # One byte more than allowed shows that there are too many.
         content = packed.read(_most_expanded(file) + 1)
@@ -215,8 +247,10 @@ def _gunzip(file: Path, copy: Path) -> None:
 def _only_model(path: Path) -> Path:
     """Finds a model at or below a path: the only folder with its files, or else the only archive.
 
-    If the path itself is such a folder, is a file, or has no model below, it is returned. Otherwise
-    several models are a UserError.
+    If the path itself is such a folder, is a file, or has no model below, it is returned.
+
+    Raises:
+        UserError: there are several models below.
     """
     # Relative, as the path itself may lead through a hidden folder.
     below = [p for p in path.rglob("*") if not NOT_A_MODEL.search(str(p.relative_to(path)))]
@@ -231,12 +265,14 @@ def _only_model(path: Path) -> Path:
 
 def _most_expanded(path: Path) -> int:
     """Returns the most bytes that a file may expand to."""
-    # At least 16 MiB: a small file may expand by more, and does no harm.
-    return _EXPANDED * max(path.stat().st_size, 2**20)
+    # 16 times its size; at least 16 MiB: a small file may expand by more, and does no harm.
+    return 16 * max(path.stat().st_size, 2**20)
 
 
 def check_expanded(path: Path, size: int) -> None:
-    """Checks that a file does not expand to more than weights do, which might fill memory or disk.
+    """Checks that a file which expands to `size` bytes cannot fill memory or disk.
+
+    The limit is a multiple of the file's own size that weights stay below.
 
     Raises:
         ValueError: the file would expand to more bytes than allowed.
@@ -246,7 +282,7 @@ def check_expanded(path: Path, size: int) -> None:
 
 
 def table_of(name: str) -> dict[str, Any]:
-    """Reads a YAML file at a path below this module's folder: "hugging_face/settings.yml"."""
+    """Reads a YAML file of this package by its path in it, such as "hugging_face/settings.yml"."""
     return dict(yaml.safe_load((resources.files(__package__) / name).read_text("utf-8")))
 
 
@@ -273,9 +309,10 @@ class SettingsFile:
     def value(self, name: str, default: Any = None) -> Any:
         """Returns a field's value, or the default where it is missing or null.
 
+        The value has the type of the default, if that is not None; for a float it may be an int.
+
         Raises:
-            UserError: the value has another type than the default, if that is not None; or it is
-                not finite.
+            UserError: the value has another type, or is not finite.
         """
         self.known.add(name)
         value = self.values.get(name)
@@ -391,7 +428,7 @@ class WeightsFile:
             UserError: the model has more than twice as many weights as the file.
         """
         needed = parameter_count(sizes)
-        # Twice, because Marian's files lack the row of PAD.
+        # Twice: a few may be missing, such as the row of PAD in Marian's files.
         if needed > 2 * sum(array.size for array in self.arrays.values()):
             problem = f"{self.path} has fewer weights than the {needed:,} of the model's settings"
             raise UserError(f"{problem}: give the files of one model.")
@@ -425,6 +462,7 @@ class WeightNames:
             sublayer: the row of the table; that of the weight's sub-layer by default.
             values: values of further placeholders in the table's names, such as {hook}.
         """
+        # The norm after the last layer is of the stack itself, and its name is complete.
         name = self.table[sublayer or weight.sublayer or "stack"][weight.part]
         prefix = self.table["prefix"] if weight.sublayer else ""
         values["kind"] = self.table["kinds"].get(weight.kind, weight.kind)
@@ -459,8 +497,7 @@ def named_weights(
     return weights
 
 
-@dataclass(frozen=True)
-class ImportedSide:
+class ImportedSide(NamedTuple):
     """The text of one side.
 
     Attributes:
@@ -557,7 +594,7 @@ def write_imported(folder: Path, imported: ImportedModel, name: str, commit: str
         commit: its revision on the hub; None for a path.
 
     Raises:
-        UserError: a setting of its search is not one of ours.
+        UserError: a setting of its search is not one of ours, or the disk is full or fails.
     """
     folder.mkdir(exist_ok=True)
     subwords = imported.text.write(folder)

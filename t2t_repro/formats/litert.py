@@ -66,8 +66,23 @@ def write_litert_model(
         "Transformer.neighbourhood": (translator.model.neighbourhood, [None]),
     }
     check_supported("LiteRT", supported)
+    model = _convert(SearchInOneFile(translator, weights == "int8", max_length, one_line))
+    subwords = translator.subwords.contents()
+    if len({*subwords.values()}) == 1:
+        # Two equal models would be in memory twice.
+        subwords = {SHARED_SUBWORDS: next(iter(subwords.values()))}
+    with whole_directory(export_dir) as partial:
+        write_json(partial / CONFIG, _config(translator, max_length))
+        for name, content in (subwords | {MODEL: model}).items():
+            (partial / name).write_bytes(content)
+        if shortlist := translator.used_shortlist:
+            shortlist.write(partial / SHORTLIST)
+
+
+def _config(translator: Translator, max_length: int) -> dict[str, Any]:
+    """Returns what config.json tells the program that translates with the file."""
     longest = min(translator.max_source_length, max_length)
-    config = {
+    return {
         "version": VERSION,
         "max_source_length": longest,
         "trained_length": min(translator.trained_length, longest),
@@ -77,17 +92,6 @@ def write_litert_model(
         "vocab_size": translator.model.vocab_size,
         "target_languages": translator.tags.languages,
     }
-    model = _convert(SearchInOneFile(translator, weights == "int8", max_length, one_line))
-    subwords = translator.subwords.contents()
-    if len({*subwords.values()}) == 1:
-        # Two equal models would be in memory twice.
-        subwords = {SHARED_SUBWORDS: next(iter(subwords.values()))}
-    with whole_directory(export_dir) as partial:
-        write_json(partial / CONFIG, config)
-        for name, content in (subwords | {MODEL: model}).items():
-            (partial / name).write_bytes(content)
-        if shortlist := translator.used_shortlist:
-            shortlist.write(partial / SHORTLIST)
 
 
 def _convert(search: "SearchInOneFile") -> bytes:
@@ -126,6 +130,7 @@ class SearchInOneFile:
     """
 
     def __init__(self, translator: Translator, int8: bool, max_length: int, one_line: bool) -> None:
+        # The settings, and what follows from them.
         self._translator = translator
         self._model = model = translator.model
         self.has_int8 = int8
@@ -135,17 +140,16 @@ class SearchInOneFile:
         if translator.used_shortlist:
             shapes["among"] = [None]
         self.inputs = [tf.TensorSpec(shape, tf.int32, name) for name, shape in shapes.items()]
+        self._bias = _softmax_bias(translator)
+
+        # The weights that the file stores: those of layers, and the tables.
         self.weights = tf.train.Checkpoint(all=[])
-        # One object where they are tied. `==` of weights would compare their values, so by `id`.
+        # One object where they are tied.
         embeddings = {model.source_embedding, model.embedding, model.softmax}
+        # By `id`, since `==` of weights would compare their values.
         tables = {id(embedding.table) for embedding in embeddings}
         others = (weight for weight in model.trainable_variables if id(weight) not in tables)
         self._values = [(weight, self._store(np.array(weight))) for weight in others]
-        self._bias = logits_bias(model)
-        imported = translator.settings.imported
-        if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
-            # PAD takes no part in the softmax.
-            self._bias[PAD_ID] = -np.inf
         # Before the rows, which may be the softmax's.
         self._softmax = self._store(np.array(model.softmax.table))
         self._rows = {embedding: self._store_rows(embedding) for embedding in embeddings}
@@ -162,9 +166,11 @@ class SearchInOneFile:
         return self.weights.all[-1]
 
     def _store_rows(self, embedding: SharedEmbedding) -> tuple[tf.Variable, tf.Variable | None]:
-        """Stores the rows of an embedding [vocab, d_model], unless they are the softmax's.
+        """Stores the rows of an embedding, unless they are float32 and stored as the softmax's.
 
-        Returns them, and for integers the scale of each: [vocab, 1] int32, the bits of float32.
+        Returns:
+            the rows [vocab, d_model], float32 or int8; and for int8 the scale of each row,
+            [vocab, 1] int32, the bits of float32, else None.
         """
         table = np.array(embedding.table)
         if not self.has_int8:
@@ -178,7 +184,7 @@ class SearchInOneFile:
         return self._looked_up(embedding, ids) * embedding.d_model**0.5 * is_token
 
     def _looked_up(self, embedding: SharedEmbedding, ids: tf.Tensor) -> tf.Tensor:
-        """Returns rows of an embedding's matrix: [..., ids] → [..., ids, d_model]."""
+        """Returns rows of an embedding's matrix in float32: [..., ids] → [..., ids, d_model]."""
         rows, scales = self._rows[embedding]
         vectors = tf.cast(tf.gather(rows, ids), tf.float32)
         return vectors if scales is None else vectors * _gather_floats(scales, ids)
@@ -206,7 +212,7 @@ class SearchInOneFile:
         # In browsers, an output has a constant size and at most two axes.
         positions = tf.reduce_max(limit) if self._has_batch else tf.constant(self._max_length)
         # Without prefixes, and without what only other searches need.
-        row = SentenceConstants(limit, (), ())
+        row = SentenceConstants(max_target_lengths=limit, prefix=(), extra=())
         # In M2M-100 and NLLB, the code of the target's language is in front of a source.
         code, source = tf.split(source_ids, [translator.codes, -1], axis=1)
         encoded = self._encode(source)
@@ -266,16 +272,24 @@ class SearchInOneFile:
         return model.decoder(x, memory, source_mask=mask, past=pasts)
 
     def _softmax_of(self, among: tf.Tensor | None) -> tuple[tf.Tensor, Any]:
-        """Returns matrix [ids, d_model] and bias [ids] of the softmax: of all ids, or `among`."""
+        """Returns the softmax's matrix [ids, d_model] and bias [ids], for `among` or all ids."""
         if among is None:
             return self._softmax, self._bias
         rows = self._looked_up(self._model.softmax, among)
         return rows, _gather_floats(self._bias.view(np.int32), among)
 
     def _pasts(self, kept: list, parents: tf.Tensor, step: tf.Tensor, ancestors: tf.Tensor) -> list:
-        """Returns the cache of each decoder layer, from its tensors before this step: `kept`."""
-        # parents: [batch, beam]; ancestors: [batch, beam, positions], with this step's entries.
-        # A list of `cache.State` or of `_NewPast`.
+        """Returns the cache of each decoder layer for a step.
+
+        Args:
+            kept: of each layer, the cache's tensors after the step before.
+            parents: [batch, beam] int32, the hypotheses that this step's continue.
+            step: scalar int32.
+            ancestors: [batch, beam, positions], with this step's entries.
+
+        Returns:
+            of each layer, a `cache.State` if it is recurrent, else a `_NewPast`.
+        """
         if self._model.config.is_recurrent:
             return [cache.State(tf.gather(state, parents, batch_dims=1)) for state in kept]
         mask = cache.line_mask(ancestors, step, None)
@@ -284,14 +298,23 @@ class SearchInOneFile:
         return [_NewPast(*pair, step, mask) for pair in zip(kept, projections, strict=True)]
 
 
+def _softmax_bias(translator: Translator) -> NDArray[np.float32]:
+    """Returns the bias of the softmax [vocab]; -∞ for PAD where PAD takes no part in it."""
+    bias = logits_bias(translator.model)
+    imported = translator.settings.imported
+    if translator.used_shortlist or (imported.forbid_pad and imported.renormalize):
+        bias[PAD_ID] = -np.inf
+    return bias
+
+
 def _gather_floats(bits: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Gathers float32 from a table of their bits: LiteRT rounds tables of floats to 8 bits."""
+    """Gathers float32 from a table of their bits, int32: LiteRT rounds floats to 8 bits."""
     return tf.bitcast(tf.gather(bits, ids), tf.float32)
 
 
 def _unless_done(done: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     """Selects `old` in rows that are `done` [batch], else `new`; both are [batch, ...]."""
-    # With a shortlist, the search loses the static shapes that the loop needs.
+    # Reshaped, since with a shortlist the search loses the static shapes that the loop needs.
     return where_row(done, old, tf.reshape(new, tf.shape(old)))
 
 

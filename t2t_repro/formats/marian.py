@@ -62,7 +62,8 @@ _NOT_PLAIN = re.compile(rb"(?:^|[\s,[{:-])[&*!][\w!<]|\S{2000}")
 
 # PyYAML takes U+0085 and such for ends of lines, and refuses control characters.
 _UNREADABLE = [*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF]
-_STAND_IN = 0xF0000
+_TO_STAND_IN = {character: 0xF0000 + character for character in _UNREADABLE}
+_FROM_STAND_IN = {stand_in: character for character, stand_in in _TO_STAND_IN.items()}
 
 
 def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedModel]:
@@ -79,36 +80,50 @@ def read_marian(path: Path, vocabularies: Sequence[Path] = ()) -> list[ImportedM
         UserError: a file is missing or damaged, the files do not belong together, or the model is
             not one that `Transformer` can be.
     """
-    models = []
-    model_paths, vocabulary_paths, decoder = _find_files(path, vocabularies)
-    for model_path in model_paths:
-        file, arguments = _read_model(model_path)
-        source_size = arguments["source_vocab_size"] or arguments["vocab_size"]
-        # Marian has no row for PAD.
-        source = _read_side("source", vocabulary_paths[0], source_size - 1)
-        target = _read_side("target", vocabulary_paths[1], arguments["vocab_size"] - 1)
-        transformer = _build(file, arguments, {"source": source.ids, "target": target.ids})
-        # Students, which are recurrent, search greedily; 12 is Marian's default.
-        beam_size = 1 if transformer.config.is_recurrent else 12
-        shortlist = _find_shortlist(decoder, model_path, source.ids, target.ids)
-        # The fewer sentences at once, the smaller the union of their shortlists.
-        more: dict[str, object] = {"Translator.tokens_per_batch": 1024} if shortlist else {}
-        if len(model_paths) > 1:
-            more["Translator.ensemble"] = "@sum_log_probabilities"
-        decoding = _decoding(decoder, target.file.pieces, beam_size, more)
-        text = imported.ImportedText(source, target)
-        models.append(ImportedModel(transformer, text, decoding, model_path.name, shortlist))
-    return models
+    files, sides, decoder = _find_files(path, vocabularies)
+    ensemble = {"Translator.ensemble": "@sum_log_probabilities"} if len(files) > 1 else {}
+    return [_load(file, sides, decoder, ensemble) for file in files]
+
+
+def _load(path: Path, sides: Sequence[Path], decoder: SettingsFile, more: dict) -> ImportedModel:
+    """Reads the model of one file of weights.
+
+    Args:
+        path: the .npz or .bin file.
+        sides: the files of the source's and the target's vocabulary.
+        decoder: the settings of the search.
+        more: gin bindings of the ensemble that the model is of; none if it is alone.
+
+    Raises:
+        UserError: see `read_marian`.
+    """
+    file, arguments = _read_model(path)
+    source_size = arguments["source_vocab_size"] or arguments["vocab_size"]
+    # Marian has no row for PAD.
+    source = _read_side("source", sides[0], source_size - 1)
+    target = _read_side("target", sides[1], arguments["vocab_size"] - 1)
+    transformer = _build(file, arguments, {"source": source.ids, "target": target.ids})
+    # Students, which are recurrent, search greedily; 12 is Marian's default.
+    beam_size = 1 if transformer.config.is_recurrent else 12
+    shortlist = _find_shortlist(decoder, path, source.ids, target.ids)
+    # The fewer sentences at once, the smaller the union of their shortlists.
+    bindings = {"Translator.tokens_per_batch": 1024, **more} if shortlist else more
+    decoding = _decoding(decoder, target.file.pieces, beam_size, bindings)
+    text = imported.ImportedText(source, target)
+    return ImportedModel(transformer, text, decoding, path.name, shortlist)
 
 
 def _find_files(
     path: Path, vocabularies: Sequence[Path]
 ) -> tuple[list[Path], tuple[Path, Path], SettingsFile]:
-    """Finds the files of a model: those that decoder.yml names, or else the only ones there.
+    """Finds the files of a model: those given, else those of decoder.yml, else the only ones there.
 
     Returns:
         the .npz or .bin files, several of an ensemble; the vocabularies of source and target; the
-        settings of decoder.yml, or of a student's config.yml.
+        settings of decoder.yml or of a student's config.yml, which are none if there is neither.
+
+    Raises:
+        UserError: a file is needed and missing, or it is not clear which one is meant.
     """
     folder = path if path.is_dir() else path.parent
     is_model = path.suffix in (".npz", ".bin")
@@ -116,15 +131,21 @@ def _find_files(
     models = [path] if is_model else _paths_beside(folder, decoder.value("models", []))
     models = models or _find_single(folder, "model.bin", "model*.bin", "model.npz", "*.npz")
     named = _paths_beside(folder, decoder.value("vocabs", []))
-    # Archives of 2021 have source.spm and target.spm, and name other vocabularies.
+    # Archives of 2021 name vocabularies that they lack, and have source.spm and target.spm instead.
     if named and not any(map(Path.exists, named)):
-        named = [*folder.glob("source.spm"), *folder.glob("target.spm")]
-    paths = vocabularies or named or _find_vocabularies(folder, models[0])
-    return models, (paths[0], paths[-1]), decoder
+        pair = [folder / "source.spm", folder / "target.spm"]
+        named = pair if all(map(Path.exists, pair)) else []
+    used = vocabularies or named or _find_vocabularies(folder, models[0])
+    # One file is both the first and the last.
+    return models, (used[0], used[-1]), decoder
 
 
 def _find_vocabularies(folder: Path, model: Path) -> list[Path]:
-    """Finds the vocabularies in a folder that belong to `model`: of both sides, or one for both."""
+    """Finds the vocabularies in a folder that belong to `model`: of both sides, or one for both.
+
+    Raises:
+        UserError: one is missing, or there are several of a kind.
+    """
     source = _find_single(folder, "srcvocab*.spm", is_needed=False, model=model)
     target = _find_single(folder, "trgvocab*.spm", is_needed=bool(source), model=model)
     # Others are looked for only if these are missing: several of a kind are an error.
@@ -134,7 +155,13 @@ def _find_vocabularies(folder: Path, model: Path) -> list[Path]:
 def _read_decoder(path: Path, folder: Path, is_model: bool) -> SettingsFile:
     """Reads decoder.yml, or a student's config.yml; if there is neither, there are no settings.
 
-    `path` is a directory, a file of weights (`is_model`), or decoder.yml itself.
+    Args:
+        path: a directory, a file of weights, or decoder.yml itself.
+        folder: the directory, or that of the file.
+        is_model: whether `path` is a file of weights.
+
+    Raises:
+        UserError: the file is damaged, or there are several.
     """
     is_decoder = not is_model and not path.is_dir()
     patterns = [f"{path.name}.decoder.yml", "decoder.yml"]
@@ -157,7 +184,7 @@ def _find_single(
     """Finds the only file that matches a pattern, and returns it in a list.
 
     Only the first pattern with a match counts. Of several matches it is the one with the language
-    pair of `model` in its name. The list is empty if there is no file and none is needed.
+    pair of `model` in its name. The list is empty if there is no file and `is_needed` is false.
 
     Raises:
         UserError: there are several files, or none where one is needed.
@@ -182,10 +209,17 @@ def _paths_beside(folder: Path, names: Sequence[object]) -> list[Path]:
     return [path if path.exists() else folder / PureWindowsPath(path).name for path in paths]
 
 
-def _decoding(decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more: dict) -> str:
+def _decoding(decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more: Mapping) -> str:
     """Returns gin bindings that search as decoder.yml says, or else as Marian does by default.
 
-    `pieces` is the target's vocabulary, `beam_size` the default, `more` are further bindings.
+    Args:
+        decoder: the settings of decoder.yml; a warning names those without effect.
+        pieces: the target's vocabulary, by our ids.
+        beam_size: the beam size where decoder.yml has none.
+        more: further bindings.
+
+    Raises:
+        UserError: a setting has a value that cannot be imported.
     """
     if any(weight != 1 for weight in decoder.value("weights", [])):
         raise decoder.refused("weights", "1 for every model")
@@ -200,10 +234,10 @@ def _decoding(decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more
         # In Marian, a factor alone limits the length of a translation.
         "Translator.max_extra_length": 0,
         "Translator.max_source_length": decoder.size("max-length", 1000),
+        **more,
+        "ImportedBehaviour.max_length_factor": decoder.value("max-length-factor", 3.0),
+        "ImportedBehaviour.forbidden_ids": tuple(forbidden),
     }
-    settings |= more
-    settings["ImportedBehaviour.max_length_factor"] = decoder.value("max-length-factor", 3.0)
-    settings["ImportedBehaviour.forbidden_ids"] = tuple(forbidden)
     # After all fields have been read: it names those that were not.
     decoder.warn({*SETTINGS["decoder_without_effect"], *SETTINGS["student_config"]})
     origin = f"a model of Marian, with the search of {decoder.path.name}"
@@ -213,9 +247,19 @@ def _decoding(decoder: SettingsFile, pieces: Sequence[str], beam_size: int, more
 def _find_shortlist(
     decoder: SettingsFile, model: Path, source: Ids, target: Ids
 ) -> ShortlistFile | None:
-    """Reads the shortlist that decoder.yml names or that lies beside it, if any; its ids are ours.
+    """Reads the shortlist that decoder.yml names or that lies beside it; its ids are ours.
 
-    `source` and `target` are Marian's ids of ours, [ids], with -1 for PAD.
+    Args:
+        decoder: the settings of decoder.yml.
+        model: the file of weights.
+        source: Marian's id of each of our ids of the source, with -1 for PAD: [ids].
+        target: the same for the target.
+
+    Returns:
+        the shortlist, or None if there is none.
+
+    Raises:
+        UserError: the file is damaged, or is another model's; or there are several.
     """
     folder = decoder.path if decoder.path.is_dir() else decoder.path.parent
     files = _paths_beside(folder, decoder.value("shortlist", []))
@@ -238,7 +282,7 @@ def _find_shortlist(
 
 
 def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
-    """Reads the vocabulary of a side, in our order of ids.
+    """Reads the vocabulary of a side, "source" or "target", in our order of ids.
 
     It has an id for each of the `rows` of the embedding, also for those without a piece.
 
@@ -255,20 +299,31 @@ def _read_side(side: str, path: Path, rows: int) -> ImportedSide:
         ids, eos, unk = imported.read_file(path, _read_ids)
         pieces = {number: piece for piece, number in ids.items()}
         file = _read_splitter(path.with_name(f"{side}.spm"))
-    size = max(pieces) + 1
-    # Marian cuts off the rarest pieces of a vocabulary that is sorted by frequency; such a one has
-    # EOS and UNK first.
-    is_cut = rows < size and (eos, unk) == (0, 1)
-    # Some models have their number of rows rounded up, to a multiple of 8 or of 100.
-    is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
-    if size != rows:
-        if file.kind == "sentencepiece" or not (is_cut or is_padded):
-            problem = f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has"
-            raise UserError(f"{problem}: give the model's own vocabulary.")
-        logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
+    # A vocabulary that is sorted by frequency has EOS and UNK first.
+    _check_size(path, file.kind, max(pieces) + 1, rows, is_sorted=(eos, unk) == (0, 1))
     # PAD, which Marian does not have; "<pad>" may be a word of the text.
     pieces[-1] = "<pad>" if "<pad>" not in pieces.values() else "<pad -1>"
     return ImportedSide.in_our_order(file, pieces, [-1, eos, unk], rows)
+
+
+def _check_size(path: Path, kind: str, size: int, rows: int, is_sorted: bool) -> None:
+    """Checks that a vocabulary of `size` ids fits an embedding of `rows`.
+
+    SentencePiece's must have as many ids. Others may have more if they are sorted by frequency, or
+    fewer if the rows were rounded up: then a warning is logged.
+
+    Raises:
+        UserError: it does not fit.
+    """
+    # Marian cuts off the rarest pieces of a sorted vocabulary.
+    is_cut = rows < size and is_sorted
+    # Some models have their number of rows rounded up, to a multiple of 8 or of 100.
+    is_padded = rows > size and (rows % 8 == 0 or rows % 100 == 0)
+    if size != rows:
+        if kind == "sentencepiece" or not (is_cut or is_padded):
+            problem = f"{path} has ids up to {size - 1}, expected {rows} ids, as the model has"
+            raise UserError(f"{problem}: give the model's own vocabulary.")
+        logging.warning("%s has ids up to %d, the model has %d", path, size - 1, rows)
 
 
 def _read_splitter(path: Path) -> MarianFile:
@@ -293,15 +348,20 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
 
     Returns:
         the id of every piece, the id of EOS and the id of UNK.
+
+    Raises:
+        LookupError: it has no EOS or no UNK.
+        Exception: any other error if the file is damaged or too long; `read_file` reports it.
     """
     # A vocabulary may be much longer than options.
     text = read_at_most(path, 64 * _MOST_YAML).decode()
     if path.suffix == ".json":
         ids = _ids_of_map(json.loads(text))
     elif path.suffix in (".yml", ".yaml"):
-        # The base loader keeps "on" a word; the safe one reads it as true.
+        # The base loader keeps "on" a word; the safe one reads it as true. In C it is much faster.
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-        readable = text.removeprefix("\ufeff").translate({c: _STAND_IN + c for c in _UNREADABLE})
+        # `_ids_of_map` puts the characters back that PyYAML cannot read.
+        readable = text.removeprefix("\ufeff").translate(_TO_STAND_IN)
         ids = _ids_of_map(yaml.load(readable, loader))
     else:
         lines = text.removesuffix("\n").split("\n")
@@ -310,9 +370,12 @@ def _read_ids(path: Path) -> tuple[dict[str, int], int, int]:
 
 
 def _ids_of_map(content: Any) -> dict[str, int]:
-    """Returns the id of every piece of a map that was read from YAML or JSON."""
-    stand_ins = {_STAND_IN + c: c for c in _UNREADABLE}
-    ids = {str(piece).translate(stand_ins): int(number) for piece, number in dict(content).items()}
+    """Returns the id of every piece of a map that was read from YAML or JSON.
+
+    EOS and UNK, which Nematus names "eos" and "UNK", are "</s>" and "<unk>".
+    """
+    items = dict(content).items()
+    ids = {str(piece).translate(_FROM_STAND_IN): int(number) for piece, number in items}
     pieces = {number: piece for piece, number in ids.items()}
     for number, piece, nematus_piece in ((0, _EOS, "eos"), (1, _UNK, "UNK")):
         # An id without a piece, or with Nematus's, is that of Marian's "</s>" or "<unk>".
@@ -324,7 +387,11 @@ def _ids_of_map(content: Any) -> dict[str, int]:
 def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
     """Reads weights and options; returns the weights, and the arguments of the `Transformer`.
 
-    The weights have the names in weights.yml, and no rows for our PAD.
+    The weights have the names in weights.yml, and no rows for our PAD. A warning names the options
+    without effect.
+
+    Raises:
+        UserError: the file is damaged, lacks weights, or has options that cannot be imported.
     """
     file = WeightsFile(path, _read_tensors)
     # Taken out first: all that is left are weights, which `check_size` counts.
@@ -341,7 +408,10 @@ def _read_model(path: Path) -> tuple[WeightsFile, dict[str, Any]]:
 
 
 def _rename_tables(arrays: dict[str, NDArray], is_shared: bool) -> None:
-    """Gives tables the names in weights.yml, in place; `is_shared` if both sides have one table."""
+    """Gives tables the names in weights.yml, in place.
+
+    With `is_shared`, source and target have one table, "Wemb". It gets the name of the target's.
+    """
     if is_shared and "Wemb" in arrays:
         arrays["decoder_Wemb"] = arrays.pop("Wemb")
     # Earlier versions stored the softmax's matrix transposed, under another name.
@@ -353,6 +423,9 @@ def _build(file: WeightsFile, arguments: Mapping[str, Any], ids: Mapping[str, Id
     """Builds the model with the weights of a file.
 
     `ids` are, for "source" and "target", Marian's ids of ours, [ids], with -1 for PAD.
+
+    Raises:
+        UserError: the file has other weights, or lacks one.
     """
     model = Transformer(**arguments)
     model.build()
@@ -380,18 +453,22 @@ def marian_name(weight: LayerWeight, config: LayerConfig) -> str:
 
 
 def _arguments(options: SettingsFile) -> dict[str, Any]:
-    """Returns the arguments of the `Transformer` for Marian's options; refuses unsupported ones."""
+    """Returns the arguments of the `Transformer` for Marian's options.
+
+    Raises:
+        UserError: an option has a value that the `Transformer` cannot express.
+    """
     options.require_all(SETTINGS["required"])
     d_ff = options.size("transformer-dim-ffn", 2048)
     # 0 stands for the encoder's.
     options.require("transformer-decoder-dim-ffn", 0, d_ff)
     activation = options.one_of("transformer-ffn-activation", ACTIVATIONS, "swish")
-    ties_softmax = bool(options.value("tied-embeddings"))
-    ties_source = bool(options.value("tied-embeddings-src"))
-    ties = imported.TIED[ties_source, ties_softmax]
-    tied = "all" if options.value("tied-embeddings-all") else ties
+    # Whether source and target, and target and softmax, share a table.
+    pairs = bool(options.value("tied-embeddings-src")), bool(options.value("tied-embeddings"))
+    tied = "all" if options.value("tied-embeddings-all") else imported.TIED[pairs]
     unit: Any = options.one_of("transformer-decoder-autoreg", AUTOREGRESSION, "self-attention")
     rows = options.value("dim-vocabs", [])
+    # Not isinstance: True is an int.
     if [type(size) for size in rows] != [int, int]:
         raise options.refused("dim-vocabs", "two sizes")
     source_rows, target_rows = rows
@@ -419,7 +496,12 @@ def _arguments(options: SettingsFile) -> dict[str, Any]:
 
 
 def _normalization(options: SettingsFile, activation: str) -> Normalization:
-    """Returns where sub-layers are normalized; refuses versions that computed otherwise."""
+    """Returns whether sub-layers are normalized before ("pre") or after them ("post").
+
+    Raises:
+        UserError: an option of the norms has another value, or the model is of a version of Marian
+            that computed its norms or activation otherwise.
+    """
     kind: Normalization = "pre" if "n" in options.value("transformer-preprocess", "") else "post"
     options.require_all(SETTINGS["normalization"][kind])
     version = tuple(map(int, re.findall(r"\d+", options.value("version", "v0.0.0"))[:3]))
@@ -432,7 +514,12 @@ def _normalization(options: SettingsFile, activation: str) -> Normalization:
 
 
 def _read_tensors(path: Path) -> dict[str, NDArray]:
-    """Reads all weights of a .bin or .npz file by name, and the options as `OPTIONS`."""
+    """Reads all weights of a .bin or .npz file by name, and the options as `OPTIONS`.
+
+    Raises:
+        ValueError: the file is damaged, or would expand too much.
+        LookupError: it has no options.
+    """
     if path.suffix == ".bin":
         arrays = read_binary(path.read_bytes())
         # Activations are not rounded here, so their factors are left out.
@@ -446,7 +533,12 @@ def _read_tensors(path: Path) -> dict[str, NDArray]:
 
 
 def _parse_yaml(text: bytes) -> dict[str, Any]:
-    """Parses a map of options in YAML, without the NULs at its end; a ValueError if not plain."""
+    """Parses a map of options in YAML, without the NULs at its end; {} if there are none.
+
+    Raises:
+        ValueError: it is not plain: it is very long, or has an anchor, a tag or a very long value.
+    """
+    # Any of these may take much time or memory to read.
     if len(text) > _MOST_YAML or _NOT_PLAIN.search(text):
         raise ValueError("it has an anchor, a tag or a very long value, which no option has")
     return dict(yaml.safe_load(text.split(b"\0")[0]) or {})

@@ -104,7 +104,10 @@ def write_binary(path: Path, tensors: Mapping[str, NDArray], options: str) -> No
 
 
 def _record(name: str, values: NDArray) -> tuple[str, int, tuple[int, ...], bytes]:
-    """Returns name, type, shape and data of float32 weights, as `write_binary` stores them."""
+    """Returns name, code of the type, shape and data of a tensor, as `write_binary` stores it.
+
+    `values` are float32 weights. The data are padded to a multiple of 256 bytes.
+    """
     # Tables of embeddings, and kernels such as "encoder_l1_self_Wq".
     is_matrix = "Wemb" in name or re.search("_W.?$", name)
     data = _quantized(name, values) if is_matrix else values.astype("<f4").tobytes()
@@ -115,7 +118,8 @@ def _record(name: str, values: NDArray) -> tuple[str, int, tuple[int, ...], byte
 def _quantized(name: str, weights: NDArray) -> bytes:
     """Returns the bytes of a matrix in 8 bits and of its multiplier, 127 / max |w|.
 
-    Weights that were read from 8 bits get the same integers and multiplier again.
+    Weights that were read from 8 bits get the same integers and multiplier again. As in
+    `read_binary`, the integers are transposed unless `name` is a table's.
     """
     estimate = np.float32(_MAX_INT8) / (np.abs(weights).max() or np.float32(1))
     # The multiplier that they were read with is the estimate, or at most 3 float32 numbers from
@@ -134,7 +138,8 @@ def read_shortlist(data: bytes) -> ShortlistFile:
         u64 magic, checksum, first, best, n + 1, m; n + 1 offsets u64; m ids u32
 
     The list of source id i is ids[offsets[i] : offsets[i + 1]], and the ids 0 to first - 1 are
-    always allowed. `best` is a limit of the lists' length. All ids are Marian's.
+    always allowed. `best` is a limit of the lists' length. The checksum is of all that follows it.
+    All ids are Marian's.
 
     Raises:
         ValueError: the file is damaged, or is not a shortlist.
@@ -149,8 +154,10 @@ def read_shortlist(data: bytes) -> ShortlistFile:
 
 
 def write_shortlist(path: Path, lists: ShortlistFile) -> None:
-    """Writes a lexical shortlist of Marian's ids; of those in `always`, only their number."""
-    # Readers take them for the ids 0 to first - 1; `read_shortlist` describes the format.
+    """Writes a lexical shortlist of Marian's ids, as `read_shortlist` describes it.
+
+    Of `lists.always`, only the number is written: readers take them for the first ids.
+    """
     first = len(lists.always)
     # The header's first, best, n + 1 and m, then the offsets. `best` is not known, so it is `first`
     # once more.

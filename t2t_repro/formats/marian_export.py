@@ -72,7 +72,11 @@ def write_marian_model(translator: Translator, export_dir: Path, lines: Sequence
 
 
 def _check_supported(model: Transformer) -> None:
-    """Checks that Marian can hold a model; raises a UserError if not."""
+    """Checks that Marian can hold a model.
+
+    Raises:
+        UserError: a setting has no counterpart in Marian.
+    """
     layer = model.config
     widths = {layer.num_heads * depth for depth in (layer.key_depth, layer.value_depth)}
     supported = {
@@ -105,16 +109,18 @@ def _ids_in_order(subwords: SubwordModel, spm: bytes) -> NDArray[np.int64]:
 def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, NDArray]:
     """Returns the weights by Marian's names, float32 with two axes; rows of ids in Marian's order.
 
-    `source` and `target` have our id of each of Marian's: [ids].
+    Args:
+        model: a model that `_check_supported` lets pass.
+        source: our id of each of Marian's ids of the source: [ids].
+        target: the same for the target.
     """
     layer = model.config
-    orders = {"source": source, "target": target}
+    # Weights of layers have no rows of ids.
+    orders: dict[str, Any] = {"source": source, "target": target, "": slice(None)}
     named = named_weights(model, TABLES, lambda weight: marian_name(weight, layer))
-    # Added below: there it has another value for PAD, and is zeros where the model has none.
+    # Added below, with another value for PAD, and as zeros where the model has none.
     named.pop(TABLES["logits_bias"], None)
-    tensors = {}
-    for name, (weight, side) in named.items():
-        tensors[name] = np.array(weight)[orders[side]] if side else np.array(weight)
+    tensors = {name: np.array(weight)[orders[side]] for name, (weight, side) in named.items()}
     if model.tied_embeddings == "all":
         tensors["Wemb"] = tensors.pop(TABLES["embedding/table"])
     bias = logits_bias(model)
@@ -130,8 +136,9 @@ def _tensors(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
 def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDArray]:
     """Computes the factors with which engines round activations to 8 bits, by Marian's names.
 
-    A factor, [1, 1] float32, is 127 / (mean + 1.1 standard deviations) of the largest |x| of a
-    sentence, for the input x of each matrix, as in Marian's scripts for students.
+    There is a factor, [1, 1] float32, for the input x of each matrix, as in Marian's scripts for
+    students: 127 / (m + 1.1 s), where m is the mean over sentences of the largest |x| of each, and
+    s its standard deviation.
     """
     factors = {}
     for name, tensors in _recorded_inputs(translator, lines).items():
@@ -142,7 +149,10 @@ def _multipliers(translator: Translator, lines: Sequence[str]) -> dict[str, NDAr
 
 
 def _recorded_inputs(translator: Translator, lines: Sequence[str]) -> dict[str, list[tf.Tensor]]:
-    """Returns the inputs of each matrix for lines and their translations, by Marian's names."""
+    """Returns the inputs of each matrix by Marian's name of it, for lines and their translations.
+
+    A list has the inputs of one line after the other.
+    """
     model, subwords = translator.model, translator.subwords
     kernels = (weight for weight in layer_weights(model) if weight.kind == "kernel")
     # first=None: without warnings of lines that are too long.
@@ -158,7 +168,7 @@ def _recorded_inputs(translator: Translator, lines: Sequence[str]) -> dict[str, 
             target = tf.constant(subwords.target.encode([translation]))
             outputs.append(model.decode(target, model.encode(source), source))
     table = "Wemb" if model.tied_embeddings == "all" else TABLES["embedding/table"]
-    # Both are of the product with the softmax's table: under a shortlist engines call it "none".
+    # The softmax's table has two names: with a shortlist, engines call it "none".
     return inputs | {table: outputs, "none": outputs}
 
 
@@ -174,8 +184,8 @@ def _in_marians_ids(shortlist: ShortlistFile, source: NDArray, target: NDArray) 
 def _layer_of(model: Transformer, kernel: LayerWeight) -> Dense:
     """Returns the `Dense` layer that a kernel belongs to."""
     layer = getattr(model, kernel.stack).layers[kernel.layer]
-    parts = vars(getattr(layer, kernel.sublayer)).values()
-    return next(p for p in parts if isinstance(p, Dense) and p.kernel is kernel.variable)
+    attributes = vars(getattr(layer, kernel.sublayer)).values()
+    return next(a for a in attributes if isinstance(a, Dense) and a.kernel is kernel.variable)
 
 
 def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, Any]:
@@ -197,10 +207,11 @@ def _options(model: Transformer, source: NDArray, target: NDArray) -> dict[str, 
 
 
 def _search(translator: Translator) -> dict[str, Any]:
-    """Returns Marian's settings of a search."""
+    """Returns Marian's settings of the translator's search and of its limit of the length."""
     settings, search = translator.settings, translator.settings.search
     # Marian cannot limit a translation to a number of ids more than its source has.
     has_factor = not settings.max_extra_length
+    # Where a search has no such penalty, 0 stands for none.
     return {
         "beam-size": search.beam_size,
         "normalize": getattr(search, "length_penalty", 0.0),

@@ -70,12 +70,7 @@ def transformer_from_t2t(
     folder = file.path if file.path.is_dir() else file.path.parent
     settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
     table = _embedding_table(file)
-    divisor = settings.size("vocab_divisor", 1)
-    # -(-a // b) is a / b, rounded up.
-    if subwords is not None and len(table) != -(-subwords // divisor) * divisor:
-        rounded = f"{subwords} subwords, rounded up to a multiple of {divisor} (vocab_divisor)"
-        problem = f"the vocabulary has {rounded}, but the embedding has {len(table)} rows"
-        raise UserError(f"{problem}: give the vocabulary that it was trained with.")
+    _check_vocabulary(subwords, settings.size("vocab_divisor", 1), len(table))
     vector = _target_space_vector(file, target_space)
     learned: dict[str, Any] = {"positional_encoding": "learned", "max_length": MAX_LENGTH}
     positions = {"positional_encoding": "concatenated"} if vector is None else learned
@@ -84,15 +79,33 @@ def transformer_from_t2t(
     model.build()
     model.embedding.table.assign(table)
     if vector is not None:
-        sinusoids = SINUSOIDS["concatenated"](np.arange(MAX_LENGTH), model.config.d_model)
-        model.positional_encoding.table.assign(sinusoids + vector)
-        model.target_positional_encoding.table.assign(sinusoids)
+        _set_positions(model, vector)
     # T2T names norms after the hook that they run in, for pre-norm "prepostprocess".
     hook = "layer_prepostprocess" if model.config.normalization == "pre" else "layer_postprocess"
     for weight in layer_weights(model):
         name = _NAMES.of(weight, hook=hook)
         weight.variable.assign(file.value(name, tuple(weight.variable.shape)))
     return model
+
+
+def _check_vocabulary(subwords: int | None, divisor: int, rows: int) -> None:
+    """Checks that a vocabulary of so many `subwords` fits an embedding of `rows`; None fits any.
+
+    Raises:
+        UserError: the number of subwords, rounded up to a multiple of `divisor`, is not `rows`.
+    """
+    # -(-a // b) is a / b, rounded up.
+    if subwords is not None and rows != -(-subwords // divisor) * divisor:
+        rounded = f"{subwords} subwords, rounded up to a multiple of {divisor} (vocab_divisor)"
+        problem = f"the vocabulary has {rounded}, but the embedding has {rows} rows"
+        raise UserError(f"{problem}: give the vocabulary that it was trained with.")
+
+
+def _set_positions(model: Transformer, vector: Array) -> None:
+    """Fills the tables of positions with T2T's sinusoids, the source's plus `vector` [d_model]."""
+    sinusoids = SINUSOIDS["concatenated"](np.arange(MAX_LENGTH), model.config.d_model)
+    model.positional_encoding.table.assign(sinusoids + vector)
+    model.target_positional_encoding.table.assign(sinusoids)
 
 
 def step_of_t2t(checkpoint: str | Path) -> int:
@@ -135,8 +148,10 @@ def read_hparams(path: Path) -> SettingsFile:
 def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """Returns a model's layers and sizes, as arguments of the `Transformer`.
 
+    The sizes of the vocabularies and the kind of positions are not among them.
+
     Args:
-        hparams: the number of heads and the rates of dropout.
+        hparams: has the number of heads and the rates of dropout.
         shapes: by name, the shape of each variable; a kernel's is [inputs, outputs].
     """
     layer = f"{_BODY}/encoder/layer_0"
@@ -162,7 +177,7 @@ def sizes_of(hparams: SettingsFile, shapes: Mapping[str, tuple[int, ...]]) -> di
 
 
 def _embedding_table(file: WeightsFile) -> Array:
-    """Joins the shards of the shared embedding: [vocab, d_model].
+    """Joins the shards of the embedding that source, target and softmax share: [vocab, d_model].
 
     Raises:
         UserError: there is not exactly one such embedding, or no encoder.
@@ -170,7 +185,7 @@ def _embedding_table(file: WeightsFile) -> Array:
     matches = [match for match in map(_SHARD.fullmatch, file.arrays) if match]
     shards = {int(match[1]): file.arrays[match[0]] for match in matches}
     kernel = f"{_BODY}/encoder/layer_0/ffn/conv1/kernel"
-    # Of several embeddings each has a shard 0.
+    # Several embeddings have shards of the same numbers, so that `shards` has fewer than `matches`.
     if not 0 < len(shards) == len(matches) or kernel not in file.arrays:
         names = f"symbol_modality_32000_512/shared/weights_0 and {kernel}"
         problem = f"{file.path} has not one set of variables such as {names}"
@@ -181,11 +196,11 @@ def _embedding_table(file: WeightsFile) -> Array:
 def _target_space_vector(file: WeightsFile, target_space: int | None) -> Array | None:
     """Returns the vector [d_model] that T2T adds at every position of the source.
 
-    It is None if `target_space`, T2T's number of what is translated into, is None and the file has
-    no such vectors.
+    `target_space` is T2T's number of the kind of text that a model writes. The result is None if
+    that is None and the file has no such vectors.
 
     Raises:
-        UserError: the file has no vector of this number.
+        UserError: the file has no vector of this number, or has vectors and the number is None.
     """
     table = file.arrays.get(_TARGET_SPACE, np.zeros((0, 0), np.float32))
     if not len(table) and target_space is None:

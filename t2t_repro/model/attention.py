@@ -112,11 +112,12 @@ class MultiHeadAttention(SameShape):
         self.query_projection = self._new_projection(num_heads * d_k, "query", initialization)
         self.key_projection = self._new_projection(num_heads * d_k, "key", initialization)
         self.value_projection = self._new_projection(num_heads * d_v, "value", initialization)
-        self.recorder: Callable[[tf.Tensor], None] | None = None
+        # W^O needs the width of the query: see `build`.
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
+        self.recorder: Callable[[tf.Tensor], None] | None = None
 
     def _new_projection(self, width: int, name: str, initialization: Initialization) -> Dense:
-        """Makes one of the four projections."""
+        """Makes a projection to `width` units; `initialization` is that of its matrix."""
         kernel = heads_initializer(initialization)
         options = {"use_bias": self.use_bias, "dtype": self.dtype_policy}
         return Dense(width, kernel_initializer=kernel, name=name, **options)
@@ -144,7 +145,7 @@ class MultiHeadAttention(SameShape):
         return self._join((self.key_projection, self.value_projection))
 
     def _join(self, layers: Sequence[Dense]) -> Projection:
-        """Joins projections head by head."""
+        """Joins projections: the units of one head, those of all layers, become neighbours."""
         matrix = self._interleave([tf.convert_to_tensor(layer.kernel) for layer in layers])
         if not self.use_bias:
             return Projection(matrix, None)
@@ -152,14 +153,17 @@ class MultiHeadAttention(SameShape):
         biases = self._interleave([tf.convert_to_tensor(layer.bias)[None] for layer in layers])
         return Projection(matrix, tf.cast(biases[0], matrix.dtype))
 
-    def _interleave(self, parts: list[tf.Tensor]) -> tf.Tensor:
-        """Joins matrices [rows, heads·depth] head by head: [rows, heads·(sum of depths)]."""
-        rows = parts[0].shape[0]
-        heads = [tf.reshape(part, [rows, self.num_heads, -1]) for part in parts]
-        return tf.reshape(tf.concat(heads, axis=2), [rows, -1])
+    def _interleave(self, matrices: list[tf.Tensor]) -> tf.Tensor:
+        """Joins matrices [rows, heads·depth] head by head: [rows, heads·(sum of depths)].
+
+        With two heads the columns of K and V become K_1 V_1 K_2 V_2.
+        """
+        rows = matrices[0].shape[0]
+        by_head = [tf.reshape(matrix, [rows, self.num_heads, -1]) for matrix in matrices]
+        return tf.reshape(tf.concat(by_head, axis=2), [rows, -1])
 
     def _project(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
-        """Projects x by each layer: a list of [batch, heads, length, depth]."""
+        """Projects x by each layer: [batch, heads, length, depth] for each, in their order."""
         if len(layers) == 1 or not gpu.has_gpu():
             # One product with joined matrices is slower on a CPU, which must copy them.
             return [split_heads(map_positions(layer, x), self.num_heads) for layer in layers]
@@ -206,9 +210,12 @@ class MultiHeadAttention(SameShape):
         return map_positions(self.output_projection, join_heads(heads, query))
 
     def _attend_to_past(self, query: tf.Tensor, past: Past, training: bool | None) -> tf.Tensor:
-        """Attends from this step to the earlier ones and itself; see `call`."""
+        """Attends from this step to the earlier ones and itself: [batch, heads, beam, d_v].
+
+        The keys and values of this step are written to the past.
+        """
         # For few vectors one product and a copy of its parts are faster than three products. The
-        # past's projection is head by head (`joint_projection`): heads are split, then their parts.
+        # units of each head are neighbours (`joint_projection`), so heads are split first.
         projected = split_heads(past.projection.of(query), self.num_heads)
         queries, keys, values = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
         keys_values = past.extend(KeysValues(keys, values))
@@ -248,8 +255,10 @@ class MultiHeadAttention(SameShape):
 def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) -> list[KeysValues]:
     """Projects a memory [batch, key_length, d_model] for several attentions.
 
-    They have the same d_k and d_v, and all have biases or none. Returns the keys and values of
-    each, in their order.
+    They have the same d_k and d_v, and all have biases or none.
+
+    Returns:
+        the keys and values of each attention, in their order.
     """
     if not gpu.has_gpu():
         return [attention.project_memory(memory) for attention in attentions]
@@ -259,13 +268,15 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
     num_heads = [attention.num_heads for attention in attentions]
     heads = split_heads(map_positions(joined.of, memory), sum(num_heads))
     depths = [attentions[0].d_k, attentions[0].d_v]
-    parts = tf.split(heads, num_heads, axis=1)
-    return [KeysValues(*tf.split(part, depths, axis=-1)) for part in parts]
+    heads_of_each = tf.split(heads, num_heads, axis=1)
+    return [KeysValues(*tf.split(own_heads, depths, axis=-1)) for own_heads in heads_of_each]
 
 
 @contextmanager
 def recorded_by(layer: MultiHeadAttention | Dense) -> Iterator[list[tf.Tensor]]:
     """Records the weights of an attention, or the inputs of a `Dense` layer, within the context.
+
+    A layer has one recorder: two contexts of the same layer must not overlap.
 
     Yields:
         a list that gets [batch, heads, query_length, key_length], or the inputs, at every call.

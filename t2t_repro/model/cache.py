@@ -67,16 +67,17 @@ class Past:
         positions = entries // beam
         # Each head has a row for each position; these are the rows of this step, one per head.
         rows = tf.range(self.position, batch * heads * positions, positions)
-        pairs = zip(self.kept, newest, strict=True)
-        self.kept = KeysValues(*(write(old, new, rows, entries) for old, new in pairs))
+        keys = write(self.kept.keys, newest.keys, rows, entries)
+        values = write(self.kept.values, newest.values, rows, entries)
+        self.kept = KeysValues(keys, values)
         return self.kept
 
 
 def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Returns `rows` [rows, depth] with `new` [new, depth] as the rows numbered `places` [new].
+    """Replaces the rows numbered `places` [new] of `rows` [rows, depth] by `new` [new, depth].
 
-    `kernels.decoding.write_rows` runs in its place: an edit here has no effect, unless
-    T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
+    The result is a copy. `kernels.decoding.write_rows`, which overwrites `rows`, runs in its place:
+    an edit here has no effect, unless T2T_REPRO_PLAIN=1 or the line with `kernels.fast` is changed.
     """
     return tf.tensor_scatter_nd_update(rows, places[:, None], new)
 
@@ -89,7 +90,7 @@ _writable_zeros = kernels.fast(fast.writable_zeros, tf.zeros)
 
 
 def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
-    """Copies a cache [batch, heads, any, depth], and appends `entries` entries of zeros."""
+    """Appends `entries` entries of zeros to a copy of a cache [batch, heads, any, depth]."""
     batch, heads, _, depth = tf.unstack(tf.shape(cache))
     zeros = _writable_zeros([batch, heads, entries, depth], cache.dtype)
     return tf.concat([cache, zeros], axis=2)
@@ -98,7 +99,9 @@ def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
 def write(
     cache: tf.Tensor, new: tf.Tensor, places: tf.Tensor, entries: int | tf.Tensor
 ) -> tf.Tensor:
-    """Overwrites the entries of one position in place: the given cache must not be used again.
+    """Overwrites the entries of one position; returns the cache.
+
+    The kernel writes in place, so the given cache must not be used again.
 
     Args:
         cache: [batch, heads, entries, depth], as is the result.
@@ -124,15 +127,20 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
     """
     inherited = tf.gather(ancestors, parents, batch_dims=1)
     is_new = tf.range(tf.shape(ancestors)[2]) == position
-    # [beam, 1]: each hypothesis writes its own entry.
-    return tf.where(is_new, tf.range(ancestors.shape[1])[:, None], inherited)
+    own_entry = tf.range(ancestors.shape[1])[:, None]  # [beam, 1]: hypothesis i writes entry i.
+    return tf.where(is_new, own_entry, inherited)
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
     """Allows a hypothesis to attend to the entries of its own line.
 
-    A neighbourhood restricts them to the positions nearest to `position`, this step's. Ancestors
-    are [batch, beam, positions], from `descend`; the mask is boolean [batch, beam, positions·beam].
+    Args:
+        ancestors: [batch, beam, positions] int32, from `descend`.
+        position: scalar, of this step.
+        neighbourhood: r, to allow only this position and the r // 2 before it; None for all.
+
+    Returns:
+        boolean [batch, beam, positions·beam].
     """
     beam, positions = ancestors.shape[1], tf.shape(ancestors)[2]
     # `NEVER_WRITTEN` equals no entry.

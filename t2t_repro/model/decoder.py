@@ -4,6 +4,7 @@ It computes all positions at once (training), or one more position of every hypo
 earlier ones in a cache, the past (beam search). Both give the same.
 """
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -47,7 +48,7 @@ class DecoderLayer(StackedLayer):
         training: bool | None = None,
         past: Past | State | None = None,
     ) -> Vectors:
-        """Applies the three sub-layers.
+        """Applies self-attention, attention to the memory and the feed-forward network.
 
         Args:
             x: [batch, target_length, d_model]; with a past [batch, beam, d_model], the newest
@@ -63,17 +64,10 @@ class DecoderLayer(StackedLayer):
         Returns:
             the shape of `x`.
         """
-
-        def attend_to_target(y: Vectors, training: bool | None) -> Vectors:
-            return self.self_attention(
-                y, attention_mask=attention_mask, training=training, past=past
-            )
-
-        def attend_to_memory(y: Vectors, training: bool | None) -> Vectors:
-            return self.memory_attention(y, memory, attention_mask=source_mask, training=training)
-
-        x = self.around_self_attention(x, sublayer=attend_to_target, training=training)
-        x = self.around_memory_attention(x, sublayer=attend_to_memory, training=training)
+        within = partial(self.self_attention.__call__, attention_mask=attention_mask, past=past)
+        across = partial(self.memory_attention.__call__, memory=memory, attention_mask=source_mask)
+        x = self.around_self_attention(x, sublayer=within, training=training)
+        x = self.around_memory_attention(x, sublayer=across, training=training)
         return self.around_feed_forward(x, sublayer=self.feed_forward, training=training)
 
 
@@ -93,9 +87,9 @@ class Decoder(LayerStack):
     ) -> Vectors:
         """Decodes all positions (teacher forcing), or with a past one more.
 
-        A position depends on earlier ones only. Target padding needs no mask: it comes last, where
-        the causal mask hides it. Keras's implicit masks of x and the memory apply too, but a target
-        position always sees itself.
+        A position depends on earlier ones and itself only. Target padding needs no mask: it comes
+        last, where the causal mask hides it. Keras's implicit masks of x and the memory apply too,
+        but a target position always sees itself.
 
         Args:
             x: [batch, target_length, d_model], the embedded target, shifted right; with a past
@@ -120,8 +114,8 @@ class Decoder(LayerStack):
             attention_mask = causal_mask(length, attention_mask)
         if not isinstance(memory, list):
             source_mask = with_implicit_mask(source_mask, memory)
-            # Projecting for all layers at once keeps the keys and values of all in memory, as
-            # training does in any case.
+            # Training keeps the keys and values of all layers in any case, so it may project for
+            # all at once. Otherwise each layer projects the memory itself.
             memory = self.project_memory(memory) if training else [memory] * self.num_layers
         pasts: list[Past | State | None] = [*past] if past else [None] * self.num_layers
         masks = {"attention_mask": attention_mask, "source_mask": source_mask}
@@ -130,5 +124,8 @@ class Decoder(LayerStack):
         return self.normalize_output(x)
 
     def project_memory(self, memory: Vectors) -> list[KeysValues]:
-        """Projects the encoder's output [batch, source_length, d_model] for every layer."""
+        """Computes every layer's keys and values of the memory, the encoder's output.
+
+        The memory is [batch, source_length, d_model].
+        """
         return projected_memory([layer.memory_attention for layer in self.layers], memory)

@@ -8,7 +8,6 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.model import kernels
-from t2t_repro.model.dense import product
 from t2t_repro.model.kernels.gradients import look_up
 from t2t_repro.vocabulary import PAD_ID
 
@@ -81,10 +80,6 @@ class SharedEmbedding(keras.layers.Layer):
         """Returns E^T [d_model, vocab], in the compute dtype; or the columns of some ids."""
         table = self.table_tensor() if ids is None else tf.gather(self.table_tensor(), ids)
         return tf.transpose(tf.cast(table, self.compute_dtype))
-
-    def logits(self, x: tf.Tensor) -> tf.Tensor:
-        """Computes x E^T: [batch, length, d_model] → [batch, length, vocab]."""
-        return product(tf.cast(x, self.compute_dtype), self.transposed_table())
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

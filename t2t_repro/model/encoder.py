@@ -1,5 +1,6 @@
 """The encoder: a stack of self-attention and feed-forward layers (paper, section 3.1)."""
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -27,15 +28,13 @@ class EncoderLayer(StackedLayer):
     def call(
         self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
     ) -> Vectors:
-        """Applies both sub-layers: [batch, source_length, d_model] → the same shape.
+        """Applies self-attention and the feed-forward network; x keeps its shape.
 
+        It is [batch, source_length, d_model].
         The mask is boolean, broadcastable to [batch, source_length, source_length]; with a
         neighbourhood [batch, 1, source_length].
         """
-
-        def attend(y: Vectors, training: bool | None) -> Vectors:
-            return self.self_attention(y, attention_mask=attention_mask, training=training)
-
+        attend = partial(self.self_attention.__call__, attention_mask=attention_mask)
         x = self.around_self_attention(x, sublayer=attend, training=training)
         return self.around_feed_forward(x, sublayer=self.feed_forward, training=training)
 

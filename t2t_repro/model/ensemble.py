@@ -45,7 +45,10 @@ class Ensemble:
     def decoder(
         self, beam_size: int, ids: tf.Tensor | None = None
     ) -> "StepDecoder | EnsembleDecoder":
-        """Returns a step decoder with the models' current weights; `ids` as in `StepDecoder`."""
+        """Returns a step decoder of the models' current weights; a `StepDecoder` of a single model.
+
+        `beam_size` and `ids` are those of `StepDecoder`.
+        """
         decoders = [StepDecoder(model, beam_size, self.without_pad, ids) for model in self.models]
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders, self.combine)
 
@@ -58,7 +61,10 @@ class EnsembleDecoder:
     combine: Combine
 
     def begin(self, source: tf.Tensor, *allowed: tf.Tensor) -> Caches:
-        """Encodes source ids [batch, source_length] by each model; see `StepDecoder.begin`."""
+        """Encodes source ids [batch, source_length] by each model: one cache for each.
+
+        `allowed` is that of `StepDecoder.begin`.
+        """
         return tuple(decoder.begin(source, *allowed) for decoder in self.decoders)
 
     def make_room(self, caches: Caches, positions: int) -> Caches:
@@ -75,5 +81,5 @@ class EnsembleDecoder:
         """
         pairs = zip(self.decoders, caches, strict=True)
         steps = [decoder.step(ids, parents, position, cache) for decoder, cache in pairs]
-        log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])
-        return self.combine(log_p), tuple(cache for _, cache in steps)
+        log_p = [tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps]
+        return self.combine(tf.stack(log_p)), tuple(cache for _, cache in steps)

@@ -32,6 +32,7 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     except ValueError as error:
         expected = f"expected a name that Keras knows, such as 'relu' or 'gelu', or {YOUR_OWN}"
         raise UserError(f"LayerConfig.activation is {name!r}, {expected}") from error
+    # ReLU has a kernel, which keeps less for its gradient.
     return _relu if name == "relu" else activation
 
 
@@ -59,6 +60,7 @@ class FeedForward(SameShape):
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
 
     def _new_dense(self, units: int, name: str, **kwargs: Any) -> Dense:
+        """Makes one of the two layers; `kwargs` are those of `Dense`, such as its activation."""
         kernel = feed_forward_initializer(self.initialization)
         return Dense(units, kernel_initializer=kernel, name=name, dtype=self.dtype_policy, **kwargs)
 

@@ -33,7 +33,10 @@ YOUR_OWN = (
 
 
 def registered_part(name: str) -> Any:
-    """Returns what a user's module registered; None for unknown names and this package's own."""
+    """Returns what a user's module registered with Keras under a name, such as "my_parts>norm".
+
+    None if nothing is registered under it, or if it is a part of this package.
+    """
     return None if name.startswith("t2t_repro>") else keras.saving.get_registered_object(name)
 
 
@@ -45,8 +48,10 @@ class SameShape(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
-        """Builds every attribute that is a layer, for inputs [batch, length, width]."""
-        # Layers that get other shapes, or are held in lists, need a `build` of their own.
+        """Builds every attribute that is a layer, for the shape of x: [batch, length, width].
+
+        A class whose layers get other shapes, or are held in lists, needs a `build` of its own.
+        """
         for part in vars(self).values():
             if isinstance(part, keras.layers.Layer):
                 part.build(x_shape)
@@ -57,10 +62,13 @@ class SameShape(keras.layers.Layer):
         return tuple(x_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, which a layer keeps as attributes of their names.
+        """Returns the constructor's arguments, by name.
 
-        Those of its bases up to `SameShape` are among them. `config` is a `LayerConfig`.
+        A layer keeps each as an attribute of its name. `config`, a `LayerConfig`, becomes a
+        dictionary, which Keras can save.
         """
+        # The `kwargs` of a constructor are named by its bases: up to `SameShape` they are read
+        # here, and Keras's own below.
         classes = [cls for cls in type(self).__mro__ if issubclass(cls, SameShape)]
         names = {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
         arguments = {name: getattr(self, name) for name in names - {"self", "args", "kwargs"}}
@@ -86,19 +94,22 @@ class SourceTargetModel(keras.Model):
         Raises:
             UserError: the argument is not a pair of source and target.
         """
-        # For model(source, target) Keras's own error would not say that a pair is expected.
+        # All positional arguments, not the first alone: for model(source, target) Keras's own error
+        # would not say that a pair is expected.
         for inputs in args:
             source_and_target(inputs)
         return super().__call__(*args, **kwargs)
 
     def compute_output_shape(self, inputs_shape: Pair) -> tuple[int | None, ...]:
-        """Returns [batch, target_length, vocab]."""
+        """Returns the shape of the logits, [batch, target_length, vocab]."""
         _, target_shape = source_and_target(inputs_shape)
         return (*target_shape, self.vocab_size)
 
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
-        """Returns the mask [batch, target_length] of the tokens that losses and metrics count."""
-        # Ids have no `previous_mask`, which Keras passes.
+        """Returns the mask [batch, target_length]: True for tokens, which losses and metrics count.
+
+        `previous_mask`, which Keras passes, is not used: ids have none.
+        """
         _, target = source_and_target(inputs)
         return ops.not_equal(target, PAD_ID)
 
@@ -106,13 +117,14 @@ class SourceTargetModel(keras.Model):
         """Trains the model; see `keras.Model.fit`, which cannot train on several machines.
 
         Raises:
-            UserError: the model was made under a strategy of several workers, or of several
-                replicas with `jit_compile`.
+            UserError: the model was made under a `MultiWorkerMirroredStrategy`; or it has several
+                replicas, and was compiled with `jit_compile`.
         """
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
-        several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        if several_workers or (self.jit_compile and replicas > 1):
+        # With a single worker too: Keras 3's fit does not work under this strategy.
+        is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        if is_multi_worker or (self.jit_compile and replicas > 1):
             problem = f"the model was made under {type(strategy).__name__} of {replicas} replicas"
             limits = "Keras's fit works on one machine, and with jit_compile on one replica"
             raise UserError(f"{problem}, but {limits}: use `python -m t2t_repro.trainer` instead.")
@@ -121,8 +133,8 @@ class SourceTargetModel(keras.Model):
     def export(self, *args: Any, **kwargs: Any) -> None:
         """Exports the forward pass (see `keras.Model.export`).
 
-        By default its inputs are ids int32 [batch, length]. `python -m t2t_repro.export` exports a
-        translator of text.
+        By default its input is a pair of source and target ids, int32 [batch, length].
+        `python -m t2t_repro.export` exports a translator of text.
         """
         if len(args) < 4:
             # `input_signature` is the fourth: by default Keras would take the ids for vectors.
@@ -155,7 +167,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         vocab].
 
         Raises:
-            ValueError: the shapes do not fit each other.
+            ValueError: logits are not [batch, length, vocab], or labels not their [batch, length].
         """
         if y_pred.shape.rank != 3 or not y_pred.shape[:2].is_compatible_with(y_true.shape):
             raise ValueError(
@@ -175,7 +187,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
 
 def source_and_target(inputs: Pair) -> tuple[Any, Any]:
-    """Returns source and target from the model's argument, or their shapes.
+    """Returns source and target from the model's one argument; of shapes, those of both.
 
     Raises:
         UserError: the argument is not a pair of source and target.

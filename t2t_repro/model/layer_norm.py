@@ -42,7 +42,7 @@ class LayerNorm(keras.layers.LayerNormalization):
         super().__init__(epsilon=epsilon, **kwargs)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Normalizes every vector: [..., d_model] → the same shape."""
+        """Normalizes every vector: [..., d_model] → the same shape, in the compute dtype."""
         gamma, beta = (tf.cast(weight, tf.float32) for weight in (self.gamma, self.beta))
         return _layer_norm(tf.cast(inputs, self.compute_dtype), gamma, beta, self.epsilon)
 
@@ -67,7 +67,8 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
 
 
 def new_norm(config: LayerConfig, **kwargs: Any) -> keras.layers.Layer:
-    """Makes the norm of a layer, with a `name` and `dtype`. Your own norm sets its own ε."""
+    """Makes the norm that `config` names; `kwargs` are its Keras `name` and `dtype`."""
+    # Your own norm sets its own ε.
     if config.norm in _NORMS:
         kwargs["epsilon"] = config.norm_epsilon
     norm = named_norm(config.norm)(**kwargs)

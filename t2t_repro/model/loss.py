@@ -75,7 +75,7 @@ def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
     -(1 - ε) log(1 - ε) - ε log(ε / (V - 1))
     """
     if label_smoothing == 0.0:
-        return 0.0
+        return 0.0  # The limit; the formula would take the logarithm of 0.
     confidence = 1.0 - label_smoothing
     others = label_smoothing / (vocab_size - 1)
     return -confidence * math.log(confidence) - label_smoothing * math.log(others)

@@ -29,7 +29,8 @@ def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
     """Sets the scores or logits [..., vocab] of forbidden ids, if any, to -inf."""
     if not ids:
         return scores
-    is_forbidden = tf.reduce_any(tf.range(tf.shape(scores)[-1])[:, None] == [*ids], axis=1)
+    all_ids = tf.range(tf.shape(scores)[-1])
+    is_forbidden = tf.reduce_any(all_ids[:, None] == [*ids], axis=1)
     return tf.where(is_forbidden, tf.constant(float("-inf"), scores.dtype), scores)
 
 
@@ -71,21 +72,24 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
     implicit = getattr(keys, "_keras_mask", None)
     if implicit is None:
         return mask
-    implicit = ops.expand_dims(implicit, 1)
-    return implicit if mask is None else mask & implicit
+    for_all_queries = ops.expand_dims(implicit, 1)  # [batch, 1, key_length]
+    return for_all_queries if mask is None else mask & for_all_queries
 
 
 def window_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
-    """Returns the window of a neighbourhood r: r // 2 positions before, and after if not causal."""
+    """Returns the window of a neighbourhood r: r // 2 positions before and after.
+
+    If it is causal, there are none after.
+    """
     return AttentionWindow(neighbourhood // 2, 0 if is_causal else neighbourhood // 2)
 
 
 def neighbourhood_mask(
     length: int | tf.Tensor, window: AttentionWindow, may_be_seen: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Allows a position to attend to itself and to the positions in its window.
+    """Allows a position to attend to itself, and to those in its window that may be seen.
 
-    All but itself must be allowed by `may_be_seen`, too.
+    A position always sees itself, even if `may_be_seen` hides it.
 
     Args:
         length: positions of the sentences.
@@ -114,10 +118,10 @@ def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     """
     if mask is None:
         return scores
-    # Subtracted, not selected: the gradient of a difference is free, and scores are far below 1e9.
-    # Not added: outside of training TensorFlow on a CPU would fuse the sum into the product, which
-    # then takes hundreds of times as long under a causal mask.
     # A mask [key_length] broadcasts without an axis of heads.
     for_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
     penalties = ops.where(for_heads, 0.0, 1e9)
+    # Subtracted, not selected: the gradient of a difference is free, and scores are far below 1e9.
+    # Not added: outside of training TensorFlow on a CPU would fuse the sum into the product, which
+    # then takes hundreds of times as long under a causal mask.
     return scores - ops.cast(penalties, scores.dtype)

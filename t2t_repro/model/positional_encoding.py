@@ -87,7 +87,7 @@ class PositionalEncoding(SameShape):
         self.first = first
 
     def build(self, x_shape: tuple) -> None:
-        """Creates the learned positions [max_length, d_model], if any."""
+        """Keeps d_model; creates the learned positions [max_length, d_model], if any."""
         self.d_model = x_shape[-1]
         if self.kind == "learned":
             assert self.max_length
@@ -97,11 +97,12 @@ class PositionalEncoding(SameShape):
     def encode(self, positions: tf.Tensor) -> tf.Tensor:
         """Encodes positions, counted from 0: [length] → [length, d_model].
 
-        Sinusoids are those of positions + `first`; a learned table has no such offset.
+        Sinusoids are those of positions + `first`; a learned table has no such offset. It is not
+        checked that positions are below `max_length`: past the end a gather on a GPU silently reads
+        zeros. `call` checks static lengths; our own training and translation limit all; Keras's
+        `fit` checks no others.
         """
         if self.kind == "learned":
-            # Past the end a gather on a GPU silently reads zeros. `call` checks static lengths; our
-            # own training and translation limit all; Keras's `fit` checks no others.
             # A custom gradient takes a tensor, not a variable.
             return _look_up(ops.convert_to_tensor(self.table.value), positions)
         return SINUSOIDS[self.kind](positions + self.first, self.d_model)
@@ -110,7 +111,8 @@ class PositionalEncoding(SameShape):
         """Adds the encodings of positions 0, 1, ...: [batch, length, d_model] → the same shape.
 
         Raises:
-            ValueError: there are more positions than learned ones, and the length is static.
+            ValueError: there are more positions than learned ones, and the length is static, that
+                is, known while the graph is traced.
         """
         length = x.layout.length if isinstance(x, Packed) else tf.shape(x)[1]
         static = tf.get_static_value(length)  # None if a graph for any length is traced.
@@ -122,6 +124,6 @@ class PositionalEncoding(SameShape):
         elif self.kind == "learned":
             encodings = self.encode(x.layout.positions)
         else:
-            # Sinusoids are computed once for all sentences.
+            # Computed once for each position, not for each token; the learned ones are in a table.
             encodings = tf.gather(self.encode(ops.arange(length)), x.layout.positions)
         return map_positions(lambda vectors: vectors + ops.cast(encodings, vectors.dtype)[None], x)

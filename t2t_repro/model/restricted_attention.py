@@ -57,7 +57,11 @@ class RestrictedSelfAttention(MultiHeadAttention):
         attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """Attends within the neighbourhood; `attention_mask` is boolean [batch, 1, length]."""
+        """Attends within the neighbourhood; `attention_mask` is boolean [batch, 1, length].
+
+        The other arguments and the result are those of `scaled_dot_product_attention`.
+        """
+        # A recorder gets the weights of all positions, which no block has.
         if PLAIN or self.recorder:
             mask = neighbourhood_mask(tf.shape(queries)[2], self._window, attention_mask)
             return self.scaled_dot_product_attention(queries, keys_values, mask, training)
@@ -70,15 +74,19 @@ def new_attention(
 ) -> MultiHeadAttention:
     """Makes an attention layer, restricted if there is a neighbourhood (self-attention only).
 
-    If `is_causal`, a restricted one hides later positions; without a neighbourhood the caller's
-    mask has to. `kwargs` are those of a Keras layer, such as its name.
+    Args:
+        config: sizes, rates and initialization.
+        neighbourhood: r, or None to attend to all positions.
+        is_causal: whether a restricted one hides later positions; without a neighbourhood it has no
+            effect, and the caller's mask has to.
+        kwargs: those of a Keras layer, such as its name.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
-    kwargs |= {
+    options = kwargs | {
         "dropout": config.attention_dropout,
         "use_bias": config.attention_biases,
         "initialization": config.initialization,
     }
     if neighbourhood is None:
-        return MultiHeadAttention(*sizes, **kwargs)
-    return RestrictedSelfAttention(*sizes, neighbourhood, is_causal, **kwargs)
+        return MultiHeadAttention(*sizes, **options)
+    return RestrictedSelfAttention(*sizes, neighbourhood, is_causal, **options)

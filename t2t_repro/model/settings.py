@@ -101,6 +101,7 @@ class LayerConfig:
     """Fields that matter in training only: not for the weights' shapes, nor for decoding."""
 
     def __post_init__(self) -> None:
+        """Checks what the types of single fields cannot say; see Raises."""
         if self.d_model % 2:
             problem = f"LayerConfig.d_model is {self.d_model}"
             raise UserError(f"{problem}, expected an even number: sines and cosines come in pairs.")
@@ -129,7 +130,10 @@ class LayerConfig:
 
     @classmethod
     def of(cls, config: "LayerConfig | dict[str, Any]") -> "LayerConfig":
-        """Returns a LayerConfig as it is, or makes one from `to_dict`'s result."""
+        """Returns a LayerConfig as it is, or makes one from `to_dict`'s result.
+
+        Fields that are left out have their defaults.
+        """
         if isinstance(config, LayerConfig):
             return config
         # Earlier versions had `recompute`, which changed no result.
@@ -160,8 +164,8 @@ class TransformerSettings:
         source_eos: whether the encoder sees the source's EOS.
 
     Raises:
-        UserError: start_id is beyond the vocabulary, or source_vocab_size is given though source
-            and target share an embedding.
+        UserError: start_id is beyond the vocabulary; source_vocab_size is given, though the source
+            shares an embedding; or positions are learned, but max_length is not given.
     """
 
     vocab_size: Rows | None = None
@@ -179,6 +183,7 @@ class TransformerSettings:
     source_eos: bool = True
 
     def __post_init__(self) -> None:
+        """Checks the fields that depend on others; see Raises."""
         if self.vocab_size and self.start_id >= self.vocab_size:
             expected = f"expected an id below vocab_size={self.vocab_size}"
             problem = f"Transformer.start_id is {self.start_id}, {expected}"

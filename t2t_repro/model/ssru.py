@@ -74,11 +74,12 @@ class SSRU(SameShape):
         """
 
         # `map_positions` calls it once, so a past is replaced once.
-        def run(vectors: tf.Tensor) -> tf.Tensor:
+        def outputs_of(vectors: tf.Tensor) -> tf.Tensor:
             values = tf.cast(self.value_projection(vectors, training=training), tf.float32)
-            gates = tf.cast(self.forget_projection(vectors, training=training), tf.float32)
-            # 1 - f is computed as sigmoid(-gate): for an f near 1 the difference is rounded to 0.
-            factors, terms = tf.sigmoid(gates), tf.sigmoid(-gates) * values
+            gate_logits = tf.cast(self.forget_projection(vectors, training=training), tf.float32)
+            factors = tf.sigmoid(gate_logits)
+            # 1 - f is sigmoid(-gate_logits): for an f near 1 the difference is rounded to 0.
+            terms = tf.sigmoid(-gate_logits) * values
             if past is None:
                 states = self._all_states(factors, terms, x)
             else:
@@ -86,12 +87,16 @@ class SSRU(SameShape):
                 past.kept = states
             return tf.cast(tf.nn.relu(states), self.compute_dtype)
 
-        return map_positions(run, x)
+        return map_positions(outputs_of, x)
 
     def _all_states(self, factors: tf.Tensor, terms: tf.Tensor, x: Vectors) -> tf.Tensor:
-        """Runs the recurrence over the sentences of `x`, packed or not: the shape of `terms`."""
+        """Computes the states c of all positions: the shape of `terms`, float32.
+
+        `x` is the layer's input, packed or not; it tells where the sentences begin.
+        """
         is_first, length = first_rows(x)
-        # All rows of the batch one after the other; each sentence begins with the factor 0.
+        # All rows of the batch are one sequence. A factor of 0 at the beginning of each sentence
+        # forgets the sentence before.
         factor_rows = tf.where(is_first[:, None], 0.0, tf.reshape(factors, [-1, self.d_model]))
         term_rows = tf.reshape(terms, [-1, self.d_model])
         return tf.reshape(_recurrence(factor_rows, term_rows, length), tf.shape(terms))

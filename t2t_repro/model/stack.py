@@ -11,10 +11,12 @@ from t2t_repro.model.sublayer import SublayerConnection
 
 
 def check_names(config: LayerConfig) -> None:
-    """Checks the names of the activation and the norm, which need Keras.
+    """Checks that the activation and the norm of a configuration exist.
+
+    `LayerConfig` itself does not check them: that needs Keras.
 
     Raises:
-        UserError: a name is neither Keras's nor registered.
+        UserError: a name is neither Keras's, nor this package's, nor registered.
     """
     named_activation(config.activation)
     named_norm(config.norm)
@@ -38,11 +40,18 @@ class StackedLayer(ConfiguredLayer):
     """One layer of a stack: sub-layers, each in a `SublayerConnection`."""
 
     def _new_feed_forward(self) -> FeedForward:
-        config = self.config
-        arguments = config.d_ff, config.relu_dropout, config.activation, config.initialization
-        return FeedForward(*arguments, name="feed_forward", dtype=self.dtype_policy)
+        """Makes the feed-forward network that the configuration describes."""
+        return FeedForward(
+            self.config.d_ff,
+            dropout=self.config.relu_dropout,
+            activation=self.config.activation,
+            initialization=self.config.initialization,
+            name="feed_forward",
+            dtype=self.dtype_policy,
+        )
 
     def _new_connection(self, name: str) -> SublayerConnection:
+        """Makes the residual connection, dropout and norm around a sub-layer."""
         return SublayerConnection(self.config, name=name, dtype=self.dtype_policy)
 
 
@@ -59,15 +68,14 @@ class LayerStack(ConfiguredLayer):
     def __init__(self, num_layers: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.num_layers = num_layers
+        dtype = self.dtype_policy
         # Attributes, not a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
-            layer = self.layer_type(
-                self.config, self.neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
-            )
+            layer = self.layer_type(self.config, self.neighbourhood, name=f"layer_{i}", dtype=dtype)
             setattr(self, layer.name, layer)
         self.final_norm = None
         if self.config.normalization == "pre":
-            self.final_norm = new_norm(self.config, name="final_norm", dtype=self.dtype_policy)
+            self.final_norm = new_norm(self.config, name="final_norm", dtype=dtype)
 
     @property
     def layers(self) -> list[Any]:

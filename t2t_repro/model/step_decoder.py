@@ -53,11 +53,13 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
         limit: the most ids of its translation.
     """
     config = model.config
-    # Sizes are counted in floats; this is the size of one position's keys and values.
+    # All sizes are counted in floats. The width is that of one position's keys and values.
     width = config.num_heads * (config.key_depth + config.value_depth)
     past = beam_size * (config.d_model if config.is_recurrent else limit * width)
     caches = model.num_decoder_layers * (past + source_length * width)
+    # The keys that a hypothesis is scored against: the source's, and all of the beam's own.
     keys = source_length + (0 if config.is_recurrent else beam_size * limit)
+    # Twice: before and after the softmax.
     scores = 2 * config.num_heads * beam_size * keys
     logits = 2 * beam_size * model.vocab_size
     encoder_keys: float = source_length
@@ -87,6 +89,7 @@ class StepDecoder:
     ids: tf.Tensor | None = None
 
     def __post_init__(self) -> None:
+        """Reads the weights, and joins the projections that every step uses."""
         # A loop would read every weight, and cast it in mixed precision, at every step.
         self._weights = LoopWeights(self.model.trainable_variables, self.model.compute_dtype)
         with self._weights.scope():
@@ -114,10 +117,9 @@ class StepDecoder:
         entries = positions * self.beam_size
         shape = [tf.shape(state.ancestors)[0], self.beam_size, positions]
         unwritten = tf.fill(shape, cache.NEVER_WRITTEN)
-        return state._replace(
-            past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), state.past),
-            ancestors=tf.concat([state.ancestors, unwritten], axis=2),
-        )
+        past = tf.nest.map_structure(lambda kept: cache.with_room(kept, entries), state.past)
+        ancestors = tf.concat([state.ancestors, unwritten], axis=2)
+        return state._replace(past=past, ancestors=ancestors)
 
     def step(
         self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, state: DecodingCache
@@ -153,7 +155,10 @@ class StepDecoder:
     def _past_of_parents(
         self, parents: tf.Tensor, position: tf.Tensor, state: DecodingCache
     ) -> tuple[list[Past | State], tf.Tensor]:
-        """Returns the past of every layer, seen from new hypotheses, and their ancestors."""
+        """Returns the past of every layer, as new hypotheses see it, and their ancestors.
+
+        The ancestors of a recurrent model, which it does not use, stay as they are.
+        """
         if self.model.config.is_recurrent:
             # c [batch, beam, d_model] is a layer's state, as in `SSRU`.
             return [State(tf.gather(c, parents, batch_dims=1)) for c in state.past], state.ancestors
@@ -183,26 +188,30 @@ class LoopWeights:
     Matrices are cast to the dtype of products; scales and biases keep theirs. Vectors of the same
     width are stacked into one tensor, because every tensor that a loop reads costs it three
     operations per step.
+
+    Args:
+        weights: the variables of the model.
+        dtype: of products, the model's compute dtype.
     """
 
     def __init__(self, weights: Iterable[keras.Variable], dtype: str) -> None:
         self._matrices: list[tuple[keras.Variable, tf.Tensor]] = []
-        vectors: dict[int, list[tuple[keras.Variable, tf.Tensor]]] = defaultdict(list)
+        by_width: dict[int, list[tuple[keras.Variable, tf.Tensor]]] = defaultdict(list)
         for weight in weights:
             value = tf.convert_to_tensor(weight.value)
             if value.shape.rank == 1:
-                vectors[value.shape[0]].append((weight, value))
+                by_width[value.shape[0]].append((weight, value))
             else:
                 self._matrices.append((weight, tf.cast(value, dtype)))
+        unzipped = (zip(*pairs, strict=True) for pairs in by_width.values())
         # For each width the variables, and their values [variables, width].
-        unzipped = (zip(*pairs, strict=True) for pairs in vectors.values())
-        self._vectors = [(weights, tf.stack(values)) for weights, values in unzipped]
+        self._vectors = [(variables, tf.stack(values)) for variables, values in unzipped]
 
     def scope(self) -> keras.StatelessScope:
-        """Returns a scope in which the weights have these values."""
+        """Returns a scope in which the model's weights have the values that were read."""
         pairs = [*self._matrices]
-        for weights, values in self._vectors:
-            pairs += zip(weights, tf.unstack(values), strict=True)
+        for variables, values in self._vectors:
+            pairs += zip(variables, tf.unstack(values), strict=True)
         return with_values(pairs)
 
 

@@ -99,11 +99,13 @@ class Transformer(SourceTargetModel):
         )
 
     def _new_encoding(self, name: str) -> PositionalEncoding:
+        """Makes the positional encoding of source or target: learned ones have a table each."""
         given = self.settings
-        arguments = given.positional_encoding, given.max_length, given.first_position
-        return PositionalEncoding(*arguments, name=name, dtype=self.dtype_policy)
+        kind, max_length, first = given.positional_encoding, given.max_length, given.first_position
+        return PositionalEncoding(kind, max_length, first, name=name, dtype=self.dtype_policy)
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
+        """Makes an embedding of `rows` ids: the shared one, the source's or the softmax's."""
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
 
     def build(self, inputs_shape: Pair | None = None) -> None:
@@ -170,7 +172,7 @@ class Transformer(SourceTargetModel):
         return Projection(matrix, bias if ids is None else tf.gather(bias, ids))
 
     def logits(self, vectors: tf.Tensor, output_layer: Projection | None = None) -> tf.Tensor:
-        """Scores all ids, or those of `output_layer`: [..., d_model] → [..., vocab]."""
+        """Scores all ids, or those of an `output_layer`: [..., d_model] → [..., vocab or ids]."""
         layer = output_layer or self.output_layer()
         return layer.of(tf.cast(vectors, layer.matrix.dtype))
 
@@ -282,14 +284,15 @@ class Transformer(SourceTargetModel):
             the result of `loss`.
         """
         source_layout = target_layout = None
+        labels = target
         if capacity is not None:
             source, target = with_empty_row(source), with_empty_row(target)
             source_layout = PackedLayout.of(self.encoded_ids(source), capacity[0])
             target_layout = PackedLayout.of(target, capacity[1])
+            labels = target_layout.pack_ids(target)
         memory = self.encode(source, training, source_layout)
         output = self.decode(target, memory, source, training, target_layout)
-        vectors = output if target_layout is None else output.vectors
-        labels = target if target_layout is None else target_layout.pack_ids(target)
+        vectors = output.vectors if isinstance(output, Packed) else output
         x = tf.reshape(vectors, [-1, self.config.d_model])
         table = self.softmax.table_tensor()
         if self.logits_bias is not None:
@@ -319,7 +322,7 @@ class Transformer(SourceTargetModel):
 
 
 def _embed(embedding: SharedEmbedding, ids: tf.Tensor, layout: PackedLayout | None) -> Vectors:
-    """Embeds ids, packed if there is a layout."""
+    """Embeds ids [batch, length]: [batch, length, d_model], or packed if there is a layout."""
     if layout is None:
         return embedding(ids)
     return Packed(embedding(layout.pack_ids(ids)), layout)
@@ -334,11 +337,11 @@ def _with_bias(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tens
 
 
 def gin_bindings(model: Transformer) -> str:
-    """Returns gin bindings of settings that differ from their defaults, one a line.
+    """Returns gin bindings of the settings that differ from their defaults, one a line.
 
-    A line is such as "LayerConfig.d_ff = 4096". The vocabulary sizes are left out, since they
-    follow from the subwords. A run that starts from an imported model (`train.init_from`) includes
-    these lines.
+    A line is such as "LayerConfig.d_ff = 4096"; the base model has none. The vocabulary sizes are
+    left out, since they follow from the subwords. A run that starts from an imported model
+    (`train.init_from`) includes these lines.
     """
     config = model.get_config()
     del config["vocab_size"], config["source_vocab_size"]
@@ -348,9 +351,10 @@ def gin_bindings(model: Transformer) -> str:
 
 
 def _bindings(name: str, settings: type[Any], values: dict[str, Any]) -> str:
-    """Returns bindings of the fields of a dataclass whose values differ from their defaults."""
-    lines = []
-    for field in dataclasses.fields(settings):
-        if field.name in values and values[field.name] != field.default:
-            lines.append(f"{name}.{field.name} = {values[field.name]!r}\n")
-    return "".join(lines)
+    """Returns bindings of the fields of a dataclass whose values differ from their defaults.
+
+    Fields without a value in `values` are left out.
+    """
+    fields = dataclasses.fields(settings)
+    changed = [field for field in fields if values.get(field.name, field.default) != field.default]
+    return "".join(f"{name}.{field.name} = {values[field.name]!r}\n" for field in changed)

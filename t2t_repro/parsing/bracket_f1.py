@@ -116,7 +116,8 @@ def share_of_trees(translations: Texts, references: References, sources: Texts =
 def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
     """Counts the brackets of each sentence; arguments and errors are those of `bracket_f1`."""
     parses, rows = aligned(translations, references)
-    return [_compare(*pair) for pair in zip(parses, _reference_trees(rows), strict=True)]
+    # `aligned` has checked that there are as many.
+    return list(map(_compare, parses, _reference_trees(rows)))
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
@@ -136,11 +137,16 @@ def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> S
 
 
 def _percent(part: int, whole: int) -> float:
+    """Returns the share of a part in the whole, in percent; 0 if there is nothing."""
     return 100.0 * part / whole if whole else 0.0
 
 
 def _reference_trees(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
-    """Yields the tree of each sentence's only reference."""
+    """Yields the tree of each sentence's only reference.
+
+    Raises:
+        UserError: a sentence has several references, or its reference is not a tree.
+    """
     for number, (reference, *others) in enumerate(references, start=1):
         if others:
             raise UserError(f"sentence {number} has several references: give --reference once.")
@@ -152,42 +158,48 @@ def _reference_trees(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
 
 
 def _compare(parse: str, reference: Tree) -> BracketCounts:
-    """Counts the brackets of one sentence; a parse is checked for errors in EVALB's order."""
+    """Counts the brackets of one sentence; a parse is checked for errors in EVALB's order.
+
+    Args:
+        parse: a line of symbols, which need not be a tree.
+        reference: the tree that it should be.
+    """
     expected = _brackets(reference)
-    # The counts of a sentence that is an error or skipped.
-    left_out = BracketCounts(missed=expected.total(), words=len(reference.tags))
+    no_tree = BracketCounts(missed=expected.total(), words=len(reference.tags))
     try:
         tree = delinearise(parse)
     except ValueError:
-        return left_out._replace(errors=1)
-    left_out = left_out._replace(trees=int(len(tree.tags) == left_out.words))
+        return no_tree._replace(errors=1)
+    left_out = no_tree._replace(trees=int(len(tree.tags) == no_tree.words))
     if not any(_which_words_count(tree)):
         return left_out._replace(skipped=1)
+    # The numbers of words differ, or one of them is punctuation in only one of the trees.
     if _which_words_count(tree) != _which_words_count(reference):
         return left_out._replace(errors=1)
     found = _brackets(tree)
     matched = (found & expected).total()
     counts = BracketCounts(matched, found.total(), expected.total(), int(found == expected))
-    return counts._replace(valid=1, words=left_out.words, trees=1)
+    return counts._replace(valid=1, words=no_tree.words, trees=1)
 
 
 def _which_words_count(tree: Tree) -> list[bool]:
-    """Returns whether each word counts; punctuation does not."""
+    """Returns of each word whether it counts; words with the tags `_DELETED` do not."""
     return [tag not in _DELETED for tag in tree.tags]
 
 
 def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    """Counts each bracket of a tree that counts: its label, first word, and word after its last.
+    """Counts how often a tree has each bracket: its label, first word, and word after its last.
 
-    Words are numbered without punctuation. The same bracket may occur twice: (NP (NP dogs)).
+    Words are numbered without punctuation, and constituents that hold no other word are left out.
+    The same bracket may occur twice: (NP (NP dogs)) has ("NP", 0, 1) twice.
     """
-    # The number of words that count before each word, and before the end.
-    before = [0, *accumulate(_which_words_count(tree))]
+    # Words that count, before each word and before the end.
+    words_before = [*accumulate(_which_words_count(tree), initial=0)]
     brackets: Counter[tuple[str, int, int]] = Counter()
     for whole_label, start, end in tree.constituents:
         label = _TAIL.split(whole_label, maxsplit=1)[0]
-        if label not in _DELETED and before[start] < before[end]:
-            brackets[_EQUAL.get(label, label), before[start], before[end]] += 1
+        if label not in _DELETED and words_before[start] < words_before[end]:
+            brackets[_EQUAL.get(label, label), words_before[start], words_before[end]] += 1
     return brackets
 
 

@@ -72,7 +72,8 @@ class TreebankCorpus:
         """Yields sentences with their trees, file after file; `download_dir` is not used.
 
         Raises:
-            UserError: an entry has no files, or a file has something else than trees.
+            UserError: an entry has no files; or a file cannot be read, or has something else than
+                trees, or a tree that `linearise` cannot write.
         """
         for path in self._files(split):
             for line, (words, tree) in read_trees(path):
@@ -83,16 +84,32 @@ class TreebankCorpus:
                 yield " ".join(words), symbols
 
     def _files(self, split: str) -> list[Path]:
+        """Returns the files of a split, entry after entry.
+
+        Raises:
+            UserError: an entry has no files.
+        """
         return [path for entry in self._entries[split] for path in self._entry_files(split, entry)]
 
     def _entry_files(self, split: str, entry: str) -> list[Path]:
-        """Returns the files of an entry, at least one; a file that is named may have any suffix."""
+        """Returns the files of an entry, at least one.
+
+        Of a folder, files with the suffixes of treebanks; any other file may have any suffix.
+
+        Args:
+            split: its name, for the error.
+            entry: the name of a file or a folder, or a pattern of names.
+
+        Raises:
+            UserError: the entry has no files.
+        """
         pattern = expanduser(entry)
-        files: list[Path] = []
-        # A name may have brackets, which are special in patterns.
+        # What exists is a name, also with brackets, which are special in patterns. An empty entry
+        # would be the name of the folder itself.
         is_name = bool(entry) and (self._folder / pattern).exists()
         names = [pattern] if is_name else glob.glob(pattern, root_dir=self._folder, recursive=True)
-        for path in (self._folder / name for name in sorted(names)):
+        files: list[Path] = []
+        for path in map(self._folder.joinpath, sorted(names)):
             files += sorted(filter(_is_treebank, path.rglob("*"))) if path.is_dir() else [path]
         if not files:
             problem = f"TreebankCorpus.{split}: no file of trees at {self._folder / pattern}"
@@ -102,4 +119,5 @@ class TreebankCorpus:
 
 
 def _is_treebank(path: Path) -> bool:
+    """Returns whether a path is a file with one of `_SUFFIXES`, compressed by gzip or not."""
     return path.name.removesuffix(".gz").endswith(_SUFFIXES) and path.is_file()

@@ -91,7 +91,7 @@ class Position:
 
 
 def positions(tree: Tree) -> list[Position]:
-    """Returns the position of each word of a tree."""
+    """Returns of each word of a tree its tag, and the constituents that begin, end, or hold it."""
     by_word = [Position(tag) for tag in tree.tags]
     # Outer constituents come first. They close last, and inner ones replace them as `inside`.
     for constituent in tree.constituents:
@@ -104,11 +104,11 @@ def positions(tree: Tree) -> list[Position]:
 
 def bracketed(sentence: ParsedSentence) -> str:
     """Returns a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
-    parts = []
+    leaves = []
     for word, position in zip(sentence.words, positions(sentence.tree), strict=True):
         opening = "".join(f"({constituent.label} " for constituent in position.opening)
-        parts.append(f"{opening}({position.tag} {word}){')' * len(position.closing)}")
-    return f"(TOP {' '.join(parts)})"
+        leaves.append(f"{opening}({position.tag} {word}){')' * len(position.closing)}")
+    return f"(TOP {' '.join(leaves)})"
 
 
 def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
@@ -126,40 +126,66 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
     Raises:
         UserError: the file cannot be read, or has something else than trees.
     """
-    open_brackets: list[_Bracket] = []
-    for number, line in enumerate(read_lines(path), start=1):
-        for token in _TOKEN.findall(line):
-            if token == "(":
-                open_brackets.append(_Bracket(number, []))
-                continue
-            if not open_brackets:
-                raise _error(path, number, f"{token!r} stands outside of any bracket")
-            if token != ")":
-                open_brackets[-1].parts.append(token)
-                continue
-            bracket = open_brackets.pop()
-            if open_brackets:
-                open_brackets[-1].parts.append(bracket)
-            elif (sentence := _sentence(path, bracket)).words:
-                yield bracket.line, sentence
-            else:
-                logging.warning("%s, line %d: a tree without words is left out", path, bracket.line)
-    if open_brackets:
-        raise _error(path, open_brackets[0].line, "the tree that begins here is never closed")
+    for bracket in _read_brackets(path):
+        sentence = _sentence(path, bracket)
+        if sentence.words:
+            yield bracket.line, sentence
+        else:
+            logging.warning("%s, line %d: a tree without words is left out", path, bracket.line)
 
 
 class _Bracket(NamedTuple):
-    """A bracket: the line in which it begins; its label and words, strings, and inner brackets."""
+    """A bracket of a file.
+
+    Attributes:
+        line: number of the line in which it begins.
+        parts: what it holds, in order: strings, which are labels or words, and inner brackets.
+    """
 
     line: int
     parts: list[Any]
 
     def __str__(self) -> str:
+        """Returns the bracket on one line, as in a file."""
         return f"({' '.join(map(str, self.parts))})"
+
+    def split(self) -> tuple[str, list[Any]]:
+        """Returns the label, "" if there is none, and the parts after it."""
+        has_label = bool(self.parts) and isinstance(self.parts[0], str)
+        return (self.parts[0], self.parts[1:]) if has_label else ("", self.parts)
+
+
+def _read_brackets(path: Path) -> Iterator[_Bracket]:
+    """Yields the outermost brackets of a file, with all that they hold.
+
+    Raises:
+        UserError: the file cannot be read, or brackets and other text do not match.
+    """
+    # The brackets around the current token, the outermost first.
+    open_brackets: list[_Bracket] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        for token in _TOKEN.findall(line):
+            if token == "(":
+                open_brackets.append(_Bracket(number, []))
+            elif not open_brackets:
+                raise _error(path, number, f"{token!r} stands outside of any bracket")
+            elif token != ")":
+                open_brackets[-1].parts.append(token)
+            elif len(open_brackets) > 1:
+                # It is part of the bracket around it.
+                open_brackets[-2].parts.append(open_brackets.pop())
+            else:
+                yield open_brackets.pop()
+    if open_brackets:
+        raise _error(path, open_brackets[0].line, "the tree that begins here is never closed")
 
 
 def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
-    """Returns the words and the tree of an outermost bracket, without root and empty elements."""
+    """Returns the words and the tree of an outermost bracket, without root and empty elements.
+
+    Raises:
+        UserError: the bracket is not a tree.
+    """
     words, tags, constituents = _content(path, tree, start=0, is_outermost=True)
     return ParsedSentence(tuple(words), Tree(tuple(tags), tuple(constituents)))
 
@@ -169,12 +195,21 @@ _Content = tuple[list[str], list[str], list[Constituent]]
 
 
 def _content(path: Path, bracket: _Bracket, start: int, is_outermost: bool = False) -> _Content:
-    """Returns the content of a bracket, whose first word has the number `start` in the tree."""
-    has_label = bool(bracket.parts) and isinstance(bracket.parts[0], str)
-    label = bracket.parts[0] if has_label else ""
-    # Inner brackets, or one word.
-    parts = bracket.parts[1:] if has_label else bracket.parts
+    """Returns the words, tags and constituents of a bracket.
+
+    Args:
+        path: the file, for errors.
+        bracket: a tag and a word, or brackets with or without a label.
+        start: number of the bracket's first word in the tree, from 0.
+        is_outermost: whether the bracket is a whole tree, which may be a root. An inner bracket may
+            be one only if it is empty.
+
+    Raises:
+        UserError: the bracket, or one that it holds, is something else.
+    """
+    label, parts = bracket.split()
     is_root = label in ("", *_ROOTS)
+    # A tag and a word.
     if not is_root and len(parts) == 1 and isinstance(parts[0], str):
         return ([], [], []) if label == _EMPTY_ELEMENT else (parts, [label], [])
     has_untagged_word = any(isinstance(part, str) for part in parts)
@@ -191,6 +226,7 @@ def _content(path: Path, bracket: _Bracket, start: int, is_outermost: bool = Fal
         words += inner_words
         tags += inner_tags
         constituents += inner_constituents
+    # A bracket that holds only empty elements is deleted with them.
     if words and not is_root:
         # A label that begins with "-" has no category, and stays whole.
         category = _CATEGORY.match(label)
@@ -206,13 +242,15 @@ def _error(path: Path, line: int, problem: str) -> UserError:
     return UserError(f"{path}, line {line}: {problem}; expected trees such as {example}")
 
 
-def _closes(symbol: str) -> bool:
-    """Returns whether a symbol closes a constituent; a slash alone is a tag."""
+def _is_closing(symbol: str) -> bool:
+    """Returns whether a symbol closes a constituent, such as /NP; a slash alone is a tag."""
     return symbol.startswith(_CLOSE) and symbol != _CLOSE
 
 
 def linearise(tree: Tree) -> str:
-    """Returns a tree as symbols separated by spaces, the inverse of `delinearise`.
+    """Returns a tree as symbols separated by spaces, which `delinearise` reads.
+
+    A tree without words is "".
 
     Raises:
         ValueError: the symbols would be ambiguous: a label or tag begins with a slash, or a word
@@ -221,9 +259,10 @@ def linearise(tree: Tree) -> str:
     symbols: list[str] = []
     for position in positions(tree):
         opening = [*(constituent.label for constituent in position.opening), position.tag]
-        if any(map(_closes, opening)):
+        if any(map(_is_closing, opening)):
             raise ValueError(f"a label of {' '.join(opening)} begins with a slash: rename it")
         symbols += opening
+        # Behind such a word, the symbol that closes the constituent would seem to close the tag.
         if position.inside and position.inside.label == position.tag and not position.closing:
             problem = f"{position.tag} is a constituent and the tag of a word in it"
             raise ValueError(f"{problem}, which the linear form cannot tell apart: rename one")
@@ -234,8 +273,10 @@ def linearise(tree: Tree) -> str:
 def delinearise(line: str) -> Tree:
     """Returns the tree of a line of symbols, e.g. a model's output.
 
-    A closing symbol closes the nearest open symbol of its label that has a symbol behind it. A
-    symbol that is never closed is a tag. A blank line is a tree without words.
+    S NP DT NN /NP VP VBZ /VP . /S has the tags DT NN VBZ . and the constituents S, of the words 0
+    to 3, NP, of 0 and 1, and VP, of 2. A closing symbol closes the nearest open symbol of its label
+    that has a symbol behind it. A symbol that is never closed is a tag. A blank line is a tree
+    without words.
 
     Raises:
         ValueError: a closing symbol closes nothing.
@@ -244,22 +285,22 @@ def delinearise(line: str) -> Tree:
     open_names: list[int] = []  # Indices in `names` of those that may still be closed.
     ends: dict[int, int] = {}  # By a label's index, the number of names before its closing symbol.
     for symbol in filter(None, line.split(" ")):
-        if not _closes(symbol):
+        if not _is_closing(symbol):
             open_names.append(len(names))
             names.append(symbol)
             continue
-        label = symbol[1:]
+        label = symbol.removeprefix(_CLOSE)
         # Open names behind the label stay tags, and so does the last name: nothing is behind it.
         while open_names:
             index = open_names.pop()
             if names[index] == label and index < len(names) - 1:
                 ends[index] = len(names)
                 break
-        else:
+        else:  # No open name was closed.
             raise ValueError(f"{symbol} closes nothing; expected {label} before it")
     is_tag = [index not in ends for index in range(len(names))]
     # The number of words before each name, and before the end.
-    before = [0, *accumulate(is_tag)]
+    before = [*accumulate(is_tag, initial=0)]
     spans = (Constituent(names[i], before[i], before[end]) for i, end in sorted(ends.items()))
     return Tree(tuple(compress(names, is_tag)), tuple(spans))
 

@@ -56,7 +56,7 @@ class CheckpointFolder:
 
     def expected_steps(self) -> list[int]:
         """Returns the steps of checkpoints that exist or are in TensorFlow's list, ascending."""
-        return sorted(self._listed() | {*self.steps()})
+        return sorted(self._steps_in_list() | {*self.steps()})
 
     @property
     def newest(self) -> str | None:
@@ -80,7 +80,7 @@ class CheckpointFolder:
             UserError: a newer checkpoint has no index.
         """
         # The list first: a running trainer lists a checkpoint only after it has written it.
-        listed, steps = self._listed(), self.steps()
+        listed, steps = self._steps_in_list(), self.steps()
         since = max(steps, default=-1) if since is None else since
         for step in sorted(listed - {*steps}, reverse=True):
             if step > since and not _unreadable_index(self.prefix(step)).exists():
@@ -97,7 +97,8 @@ class CheckpointFolder:
             UserError: there are no checkpoints, one was copied in part, or `count` is below 1.
         """
         steps = self.trained_steps()
-        oldest = steps[-count] if 0 < count <= len(steps) else -1  # -1: checks all.
+        # If there are fewer, any that is listed may be one of them: all are checked.
+        oldest = steps[-count] if 0 < count <= len(steps) else -1
         self.check_whole(since=oldest)
         if count < 1 or not steps:
             problem = f"cannot average {count} checkpoints of {self.path}, which holds {len(steps)}"
@@ -119,7 +120,8 @@ class CheckpointFolder:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             checkpoint.write(str(partial / f"step-{step}"))
-            # Sorted, the index comes last: with it the checkpoint exists.
+            # Sorted, the index comes last, as in "step-1.data-00000-of-00001", "step-1.index": with
+            # it the checkpoint exists.
             files = sorted(partial.glob(f"step-{step}.*"))
             sync(*files)
             self._remove(step)  # An older one of the same step.
@@ -140,11 +142,11 @@ class CheckpointFolder:
         if steps := self.steps():
             self._list_and_sweep(steps[-1])
         for data in self.path.glob("step-*.data-*"):
-            # Data belong to an index, which may have been set aside.
+            # Data belong to an index, which `set_aside` may have renamed.
             if not any(self.path.glob(f"{data.stem}.index*")):
                 data.unlink()
 
-    def _listed(self) -> set[int]:
+    def _steps_in_list(self) -> set[int]:
         """Returns the steps in TensorFlow's list, none if there is no list."""
         try:
             text = (self.path / "checkpoint").read_text()
@@ -153,7 +155,11 @@ class CheckpointFolder:
         return {int(step) for step in _LISTED.findall(text)}
 
     def _list_and_sweep(self, newest: int) -> None:
-        """Lists the last `keep` checkpoints up to `newest`, and deletes all others."""
+        """Lists the last `keep` checkpoints up to `newest`, and deletes all others.
+
+        Args:
+            newest: the step of a checkpoint that exists. Newer ones are deleted, too.
+        """
         steps = self.steps()
         kept = [step for step in steps if step <= newest][-self._keep :]
         # TensorFlow's CheckpointState; the names are relative, so that the folder can be moved.
@@ -164,7 +170,7 @@ class CheckpointFolder:
             self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """Deletes a checkpoint, its index first."""
+        """Deletes a checkpoint, its index first: without it the checkpoint does not exist."""
         Path(f"{self.prefix(step)}.index").unlink(missing_ok=True)
         for file in self.path.glob(f"step-{step}.*"):
             file.unlink()

@@ -70,7 +70,10 @@ class ModelDirectory:
         self.scores = path / "scores"
 
     def held(self, command: str) -> AbstractContextManager[object]:
-        """Returns a context that locks the directory against other runs of a command ("average").
+        """Returns a context that locks the directory against other runs of a command.
+
+        Args:
+            command: the command's name, such as "average".
 
         Raises:
             UserError: on entering it, if another process holds the lock.
@@ -81,7 +84,13 @@ class ModelDirectory:
     def write_metadata(
         self, model: "Transformer", subwords: SubwordPair, config: str, operative_config: str
     ) -> None:
-        """Writes a model's files but its weights; both configurations are the texts of gin files.
+        """Writes all files of a model but its weights.
+
+        Args:
+            model: the Transformer; its sizes are written.
+            subwords: its subword models.
+            config: the text of config.gin.
+            operative_config: the text of operative_config.gin.
 
         Raises:
             UserError: the directory has another model or other subwords.
@@ -135,6 +144,7 @@ class ModelDirectory:
             UserError: the checkpoint does not exist, or was copied in part.
         """
         self._check_holds_model()
+        # In the order in which they are looked for.
         folders = {"averaged": self.averaged, "best": self.best, "latest": self.checkpoints}
         for kind, folder in folders.items():
             if not name or name == kind:
@@ -216,7 +226,7 @@ class ModelDirectory:
                 f"only in vocabulary or tied embeddings can start from its weights with {binding}."
             )
         existing = {path.name: path.read_bytes() for path in subword_files(self.path)}
-        # A run killed while it started may have written only one of two subword models.
+        # A subset: a run killed while it started may have written only one of two subword models.
         if not existing.items() <= subwords.contents().items():
             data_dir = subwords.target.model_path.parent
             raise UserError(
@@ -241,10 +251,13 @@ class ModelDirectory:
         check_subword_files(self.path)
 
     def _advice(self) -> str:
-        """Returns the end of that error: a model directory nearby, or how to get one."""
+        """Returns what to do about a directory without a model, as the end of an error.
+
+        It names a model directory nearby, or else the ways to get one.
+        """
         folder = self.path if self.path.is_dir() else self.path.parent
         for nearby in (folder, folder.parent, *sorted(folder.glob("*"))):
-            # `is_file` would raise an error in a folder of somebody else's.
+            # Unlike `is_file`, this raises no error in a folder that may not be read.
             if any(nearby.glob(self.model_json.name)):
                 return f"give --model_dir={quote(str(nearby))}"
         return (

@@ -36,6 +36,7 @@ def read_model_json(path: Path) -> dict[str, Any]:
         sizes = read_json(path)
         layers = LayerConfig.of(dict(sizes.pop("config", None) or {}))
         for name, value in sizes.items():
+            # A KeyError if the Transformer has no such argument.
             check_value(name, value, _HINTS[name])
         check_names(layers)
         # A KeyError if one is missing: they have no usable default.
@@ -69,7 +70,13 @@ def check_fits_checkpoint(path: Path, sizes: Mapping[str, Any], checkpoint: str)
 
 
 def parameter_count(sizes: Mapping[str, Any]) -> int:
-    """Counts the parameters of a Transformer's matrices, without the few of biases and norms."""
+    """Counts the parameters of a Transformer's matrices.
+
+    The few parameters of biases and norms do not count.
+
+    Args:
+        sizes: see `read_model_json`.
+    """
     # Every matrix has an axis of d_model: count the rest of its shape, and multiply at the end.
     config = LayerConfig.of(sizes["config"])
     table_rows = rows = sizes["vocab_size"]
@@ -93,7 +100,7 @@ def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def sizes_of(model: "Transformer") -> dict[str, Any]:
-    """Returns the content of model.json for a model."""
+    """Returns the content of model.json for a model: see `read_model_json`."""
     # Through JSON, so that it equals the content of a file: lists in place of tuples.
     sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
     # Keras numbers the models of a process in their names.
@@ -119,9 +126,9 @@ def differing_sizes(
 
 
 def _comparable(sizes: Mapping[str, Any], ignored: Collection[str]) -> dict[str, Any]:
-    """Returns the sizes that `differing_sizes` compares."""
+    """Returns the sizes without those `ignored` and those that only training uses."""
     layers = {k: v for k, v in sizes["config"].items() if k not in LayerConfig.TRAINING_ALONE}
-    return {name: sizes[name] for name in sizes if name not in ignored} | {"config": layers}
+    return {k: v for k, v in sizes.items() if k not in ignored} | {"config": layers}
 
 
 def not_a_transformer(path: Path, error: Exception) -> UserError:

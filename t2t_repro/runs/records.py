@@ -68,12 +68,12 @@ def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
         epoch: the fields of an `EpochReport`.
 
     Returns:
-        a sentence for each difference.
+        a sentence for each difference; none if there is no earlier start.
     """
     before = read_json(path) if path.is_file() else {}
     differences = []
     for name in ("sentences", "micro_batches", "source_tokens", "target_tokens"):
-        # Older versions did not write all of these fields.
+        # A field that an older version did not write does not differ.
         there, now = before.get(name, epoch[name]), epoch[name]
         if there != now:
             change = f"an epoch has {there} {name.replace('_', '-')} there, {now} now"
@@ -96,7 +96,7 @@ def write_scores(folder: Path, split: str, evaluation: Mapping[str, Any]) -> Non
 
 
 def read_scores(folder: Path) -> dict[str, Any]:
-    """Returns the evaluations in a folder by split.
+    """Returns the evaluations in a folder by split; none if there is no such folder.
 
     Raises:
         OSError: a file cannot be read.

@@ -59,6 +59,7 @@ def layer_weights(model: Transformer) -> Iterator[LayerWeight]:
     """Yields the weights of encoder and decoder, without tables and the bias of the logits."""
     for weight in model.trainable_variables:
         if matched := _STACK.fullmatch(name_of(weight)):
+            # The norm after the last layer is in none: `layer`, `sublayer` and `part` are None.
             stack, layer, sublayer, part, kind = matched.groups()
             yield LayerWeight(stack, int(layer or -1), sublayer or "", part or "norm", kind, weight)
 
@@ -98,21 +99,10 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
         ValueError: weights are missing or superfluous; the message names them.
     """
     view = tf.train.CheckpointView(checkpoint)
-    reader = tf.train.load_checkpoint(checkpoint)
     # The model's objects by their numbers in the checkpoint.
     matched = view.match(tf.train.Checkpoint(model=model))
+    extra = [path for number, path in _weights_in(checkpoint, view) if number not in matched]
     restored = {id(restorable) for restorable in matched.values()}
-    # All objects in the checkpoint: their numbers, and their paths from the root, object 0.
-    paths = list(_paths(view, 0))
-    # A variable has several paths, since an optimizer lists the weights. The checkpoint's key is
-    # the shortest of them.
-    variables = {number for number, path in paths if reader.has_tensor(_VALUE.format(path))}
-    extra = []
-    for number, path in paths:
-        # Keras's `compile`, which callbacks need, makes the optimizer a part of the model.
-        is_in_model = path.startswith("model/") and not path.startswith("model/optimizer/")
-        if is_in_model and number in variables and number not in matched:
-            extra.append(path.removeprefix("model/"))
     missing = [name_of(weight) for weight in model.weights if id(weight) not in restored]
     if extra:
         raise ValueError(f"it has, unlike the model, {len(extra)} weights: {', '.join(extra)}")
@@ -120,11 +110,38 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
         raise ValueError(f"it lacks {len(missing)} weights: {', '.join(missing)}")
 
 
-def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:
-    """Yields the number and path of each object below `parent`, at any depth."""
+def _weights_in(checkpoint: str, view: tf.train.CheckpointView) -> Iterator[tuple[int, str]]:
+    """Yields the number and path of each weight of the model that a checkpoint was written of.
+
+    Paths begin below the model, and are of TensorFlow's graph of objects, not Keras's names.
+
+    Args:
+        checkpoint: the path of the checkpoint.
+        view: its graph of objects.
+    """
+    reader = tf.train.load_checkpoint(checkpoint)
+    paths = list(_paths(view, 0))  # Of all objects, from the root, object 0.
+    # A variable has several paths, since an optimizer lists the weights. The checkpoint's key is
+    # the shortest of them.
+    variables = {number for number, path in paths if reader.has_tensor(_VALUE.format(path))}
+    for number, path in paths:
+        # Keras's `compile`, which callbacks need, makes the optimizer a part of the model.
+        is_in_model = path.startswith("model/") and not path.startswith("model/optimizer/")
+        if is_in_model and number in variables:
+            yield number, path.removeprefix("model/")
+
+
+def _paths(view: tf.train.CheckpointView, parent: int, base: str = "") -> Iterator[tuple[int, str]]:
+    """Yields the number and path of each object below `parent`, at any depth.
+
+    Args:
+        view: a checkpoint's graph of objects.
+        parent: the number of an object.
+        base: its path, with a slash at the end, before the paths of the objects below it.
+    """
     for name, number in view.children(parent).items():
-        yield number, f"{path}{name}"
-        yield from _paths(view, number, f"{path}{name}/")
+        yield number, f"{base}{name}"
+        yield from _paths(view, number, f"{base}{name}/")
 
 
 def check_exportable(
@@ -133,8 +150,8 @@ def check_exportable(
     """Checks that another engine can compute a model.
 
     Args:
-        model: built.
-        engine: its name, for the error.
+        model: the model, built.
+        engine: the engine's name, for the error.
         settings: the model's value and the supported values of each setting, by name. They extend
             and replace the settings that are checked for all engines.
 
@@ -159,7 +176,7 @@ def check_supported(engine: str, settings: Mapping[str, tuple[Any, Any]]) -> Non
     """Checks that an engine supports the values of settings.
 
     Args:
-        engine: its name, for the error.
+        engine: the engine's name, for the error.
         settings: the model's value and the supported values of each setting, by name.
 
     Raises:
@@ -179,9 +196,9 @@ def logits_bias(model: Transformer) -> NDArray[np.float32]:
 
 
 def save_weights(model: Transformer, folder: Path, step: int) -> None:
-    """Writes the weights as the only checkpoint of a folder; deletes others in it.
+    """Writes the weights as the only checkpoint of a folder, step-<step>; deletes all others.
 
     Raises:
-        UserError: the disk is full or fails.
+        UserError: the checkpoint cannot be written.
     """
     CheckpointFolder(folder).write(tf.train.Checkpoint(model=model), step)

@@ -59,7 +59,8 @@ class Direction(NamedTuple):
         """Returns the column "translations": for each text a list of `n_best`, best first.
 
         Texts are translated sentence by sentence. The n-th translation of a text has the n-th of
-        each sentence, or its last one. A word that is too long for the model stays as it is.
+        each sentence, or its last one. A word that is too long for the model stays as it is, and
+        the log gives a warning if any other text is cut off.
         """
         lines = [without_key(text) for text in source]
         long = partial(find_long, self.engine, tag=self.tag)
@@ -74,16 +75,19 @@ class Direction(NamedTuple):
         # A word that is too long is not cut off: it stays.
         log_cut([translation._replace(truncated=False) for translation in ranks[0]])
         n_best_lists = []
-        for number, text in enumerate(source):
-            plain = [translations[number].text for translations in ranks]
+        for text, n_best_list in zip(source, zip(*ranks, strict=True), strict=True):
             # The mark of a shortcut key is left out where it has no place.
-            n_best_lists.append([with_key(text, new) or new for new in plain])
+            n_best_lists.append([with_key(text, new.text) or new.text for new in n_best_list])
         return {"translations": n_best_lists}
 
     def _translate_rank(
         self, translated: _Translated, n_best: int, rank: int, sentences: Sequence[str]
     ) -> Iterator[Translation]:
-        """Yields a translation of each sentence; those that are new are added to `translated`."""
+        """Yields the translation of each sentence that has the rank, or its last one.
+
+        Sentences that `translated` lacks are translated, and added to it. One that the model would
+        cut off stays as it is.
+        """
         new = [text for text in sentences if text not in translated]
         lines = [f"{self.tag} {text}" if self.tag else text for text in new]
         # first=None: warnings must not give line numbers, as a request has no lines.
@@ -91,7 +95,6 @@ class Direction(NamedTuple):
         translated.update(zip(new, n_best_lists, strict=True))
         for text in sentences:
             n_best_list = translated[text]
-            # That of the rank, or the last one if there are fewer.
             translation = n_best_list[min(rank, len(n_best_list) - 1)]
             yield translation._replace(text=text) if translation.truncated else translation
 
@@ -120,29 +123,36 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     Raises:
         UserError: a direction is not two codes of languages.
     """
-    matches = [_DIRECTION.fullmatch(direction) for direction in text.split(",")]
-    pairs: list[tuple[str, str]] = [(match[1], match[2]) for match in matches if match]
-    is_known = all(code == "*" or is_language(code) for code in chain.from_iterable(pairs))
-    if not is_known or len(pairs) < len(matches):
-        raise UserError(f"--direction={text}: expected codes, e.g. en-de, en-de,en-pt-BR or en-*.")
+    pairs: list[tuple[str, str]] = []
+    for direction in text.split(","):
+        codes = _DIRECTION.fullmatch(direction)
+        if not codes or not all(code == "*" or is_language(code) for code in codes.groups()):
+            expected = "expected codes, e.g. en-de, en-de,en-pt-BR or en-*"
+            raise UserError(f"--direction={text}: {expected}.")
+        pairs.append((codes[1], codes[2]))
     return pairs
 
 
 def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
-    """Yields the directions of one model (see `read_directions`)."""
+    """Yields the directions of one model (see `read_directions`).
+
+    Raises:
+        UserError: `text` is malformed, or has a language for which the model has no tag.
+    """
     # The tag of each language, by its code with the script (sr-Cyrl), and as clients write it (sr).
-    full = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
-    usual = {code: full[full_code] for full_code, code in usual_codes(full).items()}
-    tags = full | usual
+    by_full_code = {standard_code(label): tag for label, tag in engine.tags.languages.items()}
+    by_client_code = {code: by_full_code[full] for full, code in usual_codes(by_full_code).items()}
+    tags = by_full_code | by_client_code
     for source, target in read_pairs(text):
         # Models with default tags have one for the source language, too.
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
-        others = [code for code in usual if code != find_code(source, usual)]
+        others = [code for code in by_client_code if code != find_code(source, by_client_code)]
         targets = others if target == "*" else [target]
         # A model without tags has one target language.
         target_tags = {code: tags.get(find_code(code, tags)) if tags else "" for code in targets}
+        # None stands for a language without a tag.
         if not targets or source_tag is None or None in target_tags.values():
-            known = ", ".join(full.values()) or "it has none"
+            known = ", ".join(by_full_code.values()) or "it has none"
             raise UserError(f"--direction={text}: expected the model's languages ({known}).")
         for code, tag in target_tags.items():
             yield Direction(source, code, f"{source_tag} {tag}".strip(), engine)
@@ -192,7 +202,11 @@ def read_document(body: bytes, content_type: str, url_query: str) -> dict[str, A
 
 
 def _read_form(body: bytes, content_type: str) -> dict[str, list[str]] | None:
-    """Returns the values of each field of a form, by name; None if the type is not a form's."""
+    """Returns the values of each field of a form, by name; None if the type is not a form's.
+
+    Raises:
+        ValueError: the form is malformed, or not in UTF-8.
+    """
     if multipart := _MULTIPART.match(content_type):
         return _read_parts(body.decode(), multipart[1])
     if content_type.lower().startswith("application/x-www-form-urlencoded"):
@@ -204,7 +218,8 @@ def _read_form(body: bytes, content_type: str) -> dict[str, list[str]] | None:
 def _read_parts(text: str, boundary: str) -> dict[str, list[str]]:
     """Returns the values of each field of multipart/form-data, by name.
 
-    Python's email and aiohttp would take quadratic time, and let the sender choose a codec.
+    Parts without a name are left out. Python's email and aiohttp, which can read forms too, would
+    take quadratic time, and let the sender choose a codec.
     """
     fields: dict[str, list[str]] = {}
     # A boundary is a line; the first one has no line break before it.
@@ -253,11 +268,15 @@ class Query:
         if text_format not in ("text", "html"):
             raise UserError(f"format is {short(text_format)}, expected 'text' or 'html'")
         self._is_html = text_format == "html"
+        # For each text, its pieces.
         split = split_html if self._is_html else _lines
         self._pieces = [[*split(text)] for text in self.texts]
 
     def sources(self) -> list[str]:
-        """Returns the parts of the texts that are to be translated, each once, in their order."""
+        """Returns the parts of the texts that are to be translated, each once, in their order.
+
+        They are lines, or in HTML the texts of `split_html`.
+        """
         return [*dict.fromkeys(text for pieces in self._pieces for _, text in pieces if text)]
 
     def answer(self, translations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -273,7 +292,7 @@ class Query:
         n_best_lists = []
         for pieces in self._pieces:
             n_best = [self._join(pieces, translation_of) for translation_of in by_rank]
-            # Equal ones are left out.
+            # Each once: those that differ in another text only are equal here.
             n_best_lists.append([*dict.fromkeys(n_best)])
         answer: dict[str, list[Any]] = {"translatedText": [n_best[0] for n_best in n_best_lists]}
         if self._alternatives:
@@ -286,15 +305,20 @@ class Query:
 
     def _join(self, pieces: Sequence[Piece], translation_of: Mapping[str, str]) -> str:
         """Joins the pieces of a text, translated where they have a text to translate."""
-        parts = []
+        new_pieces = []
         for piece, text in pieces:
             new = translation_of[text] if text else piece
-            parts.append(html_of(new, piece) if text and self._is_html else new)
-        return "".join(parts)
+            # A piece without a text is HTML already.
+            new_pieces.append(html_of(new, piece) if text and self._is_html else new)
+        return "".join(new_pieces)
 
 
 def _checked_texts(given: Any, max_texts: int, max_characters: int) -> list[str]:
-    """Returns `given` as a list of texts; raises a UserError for anything else, or for too much."""
+    """Returns `given`, the value of the field q, as a list of texts.
+
+    Raises:
+        UserError: it is not a list of texts, or has too many texts or characters.
+    """
     checked = texts("q", given)
     characters = sum(map(len, checked))
     if len(checked) > max_texts or characters > max_characters:
@@ -305,15 +329,26 @@ def _checked_texts(given: Any, max_texts: int, max_characters: int) -> list[str]
 
 
 def _read_alternatives(document: Fields) -> int:
-    """Returns how many alternatives are asked for, 0 by default; or raises a UserError."""
+    """Returns how many alternatives are asked for, by default 0.
+
+    Raises:
+        UserError: the field is not a whole number.
+    """
     alternatives = document.get("alternatives") or 0
+    # A form gives the number as a text. `int` would fail for thousands of digits.
     if not re.fullmatch("[0-9]{1,9}", str(alternatives)):
         raise UserError(f"alternatives is {short(alternatives)}, expected a whole number")
     return int(alternatives)
 
 
 def _find_direction(document: Fields, directions: Sequence[Direction], is_auto: bool) -> Direction:
-    """Returns the direction that is asked for; "auto" means the target's only source."""
+    """Returns the direction that is asked for.
+
+    The source "auto" means the only one that the target has; of several, one must be named.
+
+    Raises:
+        UserError: there is no such direction.
+    """
     # Codes are shorter: to look for a text of megabytes takes long.
     asked_source, asked_target = (str(document[name])[:40] for name in ("source", "target"))
     target = find_code(asked_target, [direction.target for direction in directions])

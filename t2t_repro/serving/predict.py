@@ -43,6 +43,7 @@ def read_api_key() -> str | None:
         UserError: the key is empty, or cannot be sent in a header.
     """
     key = os.environ.get("T2T_API_KEY")
+    # `split` finds one word unless the key is empty or has white space.
     if key is not None and (not key.isascii() or not key.isprintable() or key.split() != [key]):
         raise UserError("T2T_API_KEY is empty or not one word in ASCII: set another, or unset it.")
     return key
@@ -72,20 +73,24 @@ def read_request(
     names = signatures[signature]
     in_rows = "instances" in document
     columns = _read_columns(document, names)
-    counts = [len(column) for column in columns.values() if isinstance(column, list)]
-    is_whole = columns.keys() == {*names} and len(counts) == len(names)
-    if not is_whole or len({*counts}) > 1 or (in_rows and "inputs" in document):
+    is_complete = columns.keys() == {*names} and all(isinstance(c, list) for c in columns.values())
+    has_both_forms = in_rows and "inputs" in document
+    if not is_complete or len({*map(len, columns.values())}) > 1 or has_both_forms:
         problem = f"received {short(document)}, expected 'instances' or 'inputs'"
         raise UserError(f"{problem}, equally many texts for {' and '.join(names)}")
     checked = {name: texts(f"input {name}", column) for name, column in columns.items()}
-    rows = counts[0]
+    rows = len(checked[names[0]])
     if rows > max_rows:
         raise UserError(f"received {rows} rows, expected at most {max_rows}: send several requests")
     return signature, checked, in_rows
 
 
 def _read_columns(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Returns the values of each input in a request; neither names nor values are checked."""
+    """Returns the values of each input in a request; neither names nor values are checked.
+
+    {"instances": ["A", "B"]} gives {"source": ["A", "B"]}. What an input has is not a list if the
+    request is wrong; if "instances" is not a list, there are no inputs.
+    """
     # A value without a name is that of the first input.
     if "instances" not in document:
         inputs = document.get("inputs")
@@ -117,6 +122,7 @@ def write_answer(outputs: Columns, in_rows: bool) -> bytes:
     answer: dict[str, Any] = {"outputs": outputs}
     if in_rows:
         rows = zip(*outputs.values(), strict=True)
+        # Each row by the names of the outputs.
         answer = {"predictions": [dict(zip(outputs, row, strict=True)) for row in rows]}
     return json.dumps(answer, ensure_ascii=False).encode()
 
@@ -149,7 +155,10 @@ class Answers:
             self.inputs["prefix"] = ["source", "prefix"]
 
     def translate(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
-        """Returns the `OUTPUTS` of each text's best translation, which begins with its prefix."""
+        """Returns the `OUTPUTS` of each text's best translation, which begins with its prefix.
+
+        Without prefixes, it may begin with anything.
+        """
         return _columns([best for best, *_ in self._translations(source, 1, prefix)])
 
     def translate_n_best(self, source: Sequence[str]) -> Columns:
@@ -172,10 +181,10 @@ class Answers:
     def _translations(
         self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
     ) -> list[list[Translation]]:
-        """Translates each text, and logs those that are cut off.
+        """Returns the translations of each text, best first, and logs the texts that are cut off.
 
-        With a language, sentence by sentence, into one translation: `n_best` does not count, and
-        there are no prefixes.
+        Without a language there are `n_best`, or fewer if the beam has no more. With a language,
+        texts are translated sentence by sentence: each has one translation, and `prefix` is None.
         """
         if self._language is not None:
             lists = [[best] for best in translate_split(self._engine, source, self._language)]
@@ -186,7 +195,13 @@ class Answers:
 
 
 def _scores(score: Callable[..., list], source: Sequence[str], target: Sequence[str]) -> Columns:
-    """Returns the outputs of the signature "score": `score` returns a `PairScore` of each pair."""
+    """Returns the outputs of the signature "score".
+
+    Args:
+        score: the method of an `Engine`; it returns a `PairScore` of each pair.
+        source: the texts.
+        target: a translation of each.
+    """
     # Warnings must not give line numbers: a request has no lines.
     scores = score(source, target, first=None)
     return {
@@ -198,7 +213,8 @@ def _scores(score: Callable[..., list], source: Sequence[str], target: Sequence[
 
 def _columns(translations: Sequence[Translation]) -> Columns:
     """Returns the outputs of translations, by name; they are the fields of `Translation`."""
-    return {name: [row[i] for row in translations] for i, name in enumerate(OUTPUTS)}
+    # By index, since the field `text` is the output "translation".
+    return {name: [fields[i] for fields in translations] for i, name in enumerate(OUTPUTS)}
 
 
 class _Waiting(NamedTuple):
@@ -248,6 +264,9 @@ class RequestQueue:
         """Returns the outputs of a request.
 
         If it is cancelled before its call begins, it is not computed.
+
+        Raises:
+            Exception: any error of its call.
         """
         loop = asyncio.get_running_loop()
         rows = [*zip(*columns.values(), strict=True)]
@@ -261,25 +280,33 @@ class RequestQueue:
         return (await asyncio.shield(call))[index]
 
     def _start_calls(self) -> None:
-        """Gives the requests that wait to idle workers, several to a call."""
+        """Gives waiting requests to idle workers, several to a call, while there are both.
+
+        Those whose clients have hung up are dropped.
+        """
+        loop = asyncio.get_running_loop()
         self._waiting = [waiting for waiting in self._waiting if not waiting.assigned.cancelled()]
         while self._idle and self._waiting:
+            # While this worker still counts as idle: the shares are computed from that.
             together = self._take_similar()
             self._idle -= 1
-            loop = asyncio.get_running_loop()
             call = loop.run_in_executor(self._threads, self._compute, together)
             call.add_done_callback(self._finish)
             for index, waiting in enumerate(together):
                 waiting.assigned.set_result((call, index))
 
     def _take_similar(self) -> list[_Waiting]:
-        """Removes the requests of the next call from those that wait, and returns them."""
+        """Removes the requests of the next call from those that wait, and returns them.
+
+        They are the oldest, and others of the same signature and similar length, in their order.
+        """
         first, *others = self._waiting
         # Every idle worker gets a share.
         share = math.ceil(sum(waiting.rows for waiting in self._waiting) / self._idle)
         rows_left = min(share, self._max_rows) - first.rows
+        together = [first]
         # Requests that are not taken are put back, in their order.
-        together, self._waiting = [first], []
+        self._waiting = []
         for waiting in others:
             shorter, longer = sorted((first.length, waiting.length))
             is_similar = longer <= 2 * shorter + _SIMILAR_CHARACTERS
@@ -291,7 +318,7 @@ class RequestQueue:
         return together
 
     def _compute(self, requests: Sequence[_Waiting]) -> list[Columns]:
-        """Computes the outputs of requests of one signature, in one call."""
+        """Returns the outputs of each of several requests of one signature, from one call."""
         joined: Columns = {}
         for name in requests[0].columns:
             joined[name] = [text for request in requests for text in request.columns[name]]
@@ -305,6 +332,9 @@ class RequestQueue:
         return answers
 
     def _finish(self, call: asyncio.Future[list[Columns]]) -> None:
-        """Makes a worker idle; `answer` takes the results of the call, and its errors."""
+        """Makes the worker of a call idle, and starts the next calls.
+
+        `answer` takes the results of the call, and its errors.
+        """
         self._idle += 1
         self._start_calls()

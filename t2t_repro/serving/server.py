@@ -96,26 +96,17 @@ class Server:
         """Serves until SIGTERM or SIGINT, then finishes the requests that were received.
 
         If these take longer than `drain_seconds`, the process is ended.
+
+        Raises:
+            UserError: the port cannot be used.
         """
         loop = asyncio.get_running_loop()
         has_to_end = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, has_to_end.set)
-        # The socket is opened below: TCPSite of aiohttp would make no `_Connection`.
         runner = web.AppRunner(self.application(), handler_cancellation=True, shutdown_timeout=1)
         await runner.setup()
-        # Clients of LibreTranslate send texts in URLs: these may be long, and must not be logged.
-        http: dict[str, Any] = {"auto_decompress": False, "access_log": None}
-        http |= {"keepalive_timeout": self._options.client_seconds, "max_line_size": 2**16}
-        connect = partial(_Connection, cast(web.Server, runner.server), loop=loop, **http)
-        port = self._options.rest_port
-        try:
-            listening = await loop.create_server(connect, self._options.host, port)
-        except OSError as error:  # Another program took it since the command looked.
-            raise UserError(f"--rest_port={port} cannot be used: {reason_of(error)}.") from error
-        # An address of IPv6 has two more items.
-        host, port = listening.sockets[0].getsockname()[:2]
-        logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
+        listening = await self._listen(cast(web.Server, runner.server))
         await has_to_end.wait()
         logging.info("ending: %d requests to finish", self._open_requests)
         # New requests are refused with 503.
@@ -129,6 +120,29 @@ class Server:
             logging.warning("not finished within --drain_seconds=%g", self._options.drain_seconds)
             # TensorFlow cannot be interrupted, and Python would wait for its threads.
             os._exit(0)
+
+    async def _listen(self, server: web.Server) -> asyncio.Server:
+        """Opens the port, where `server` then answers the requests, and logs the address.
+
+        TCPSite, aiohttp's own class for this, would make no `_Connection`.
+
+        Raises:
+            UserError: another program took the port since the command looked.
+        """
+        loop = asyncio.get_running_loop()
+        # Clients of LibreTranslate send texts in URLs: these may be long, and must not be logged.
+        http: dict[str, Any] = {"auto_decompress": False, "access_log": None}
+        http |= {"keepalive_timeout": self._options.client_seconds, "max_line_size": 2**16}
+        connect = partial(_Connection, server, loop=loop, **http)
+        port = self._options.rest_port
+        try:
+            listening = await loop.create_server(connect, self._options.host, port)
+        except OSError as error:
+            raise UserError(f"--rest_port={port} cannot be used: {reason_of(error)}.") from error
+        # An address of IPv6 has two more items. The port is another one if the option is 0.
+        host, port = listening.sockets[0].getsockname()[:2]
+        logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
+        return listening
 
     def application(self) -> web.Application:
         """Returns the aiohttp application with all routes."""
@@ -150,7 +164,10 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Answers a request, with CORS headers for allowed sites, and logs it."""
+        """Answers a request, with CORS headers for allowed sites, and logs it.
+
+        The log says "no answer" if the client hangs up before.
+        """
         began = time.monotonic()
         status = "no answer"
         try:
@@ -202,23 +219,33 @@ class Server:
         Another site could make its own name lead to this machine, and its pages could then read all
         answers (DNS rebinding). IP addresses are safe: they cannot be another site's name.
         """
-        name = None
-        # A ValueError: `host` is malformed, or one of the two is a name, not an address.
-        with suppress(ValueError):
-            name = urlsplit(f"//{host}").hostname
-            # A server that listens on all addresses may be called by any of them.
-            address = ipaddress.ip_address(name or "")
-            if address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified:
-                return
         own_names = ("localhost", self._options.host, *self._options.allowed_host)
-        # `urlsplit` writes names in lower case.
-        if str(name) not in map(str.lower, own_names):
-            problem = f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
-            raise web.HTTPMisdirectedRequest(text=problem)
+        # A malformed host, for which `urlsplit` raises a ValueError, names no server.
+        with suppress(ValueError):
+            # In lower case, whatever the client wrote.
+            name = urlsplit(f"//{host}").hostname
+            if name and (name in map(str.lower, own_names) or self._is_own_address(name)):
+                return
+        problem = f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
+        raise web.HTTPMisdirectedRequest(text=problem)
+
+    def _is_own_address(self, name: str) -> bool:
+        """Returns whether a host is an IP address, not a name, that may be this server's.
+
+        A loopback address may; any address may if the server listens on all.
+        """
+        # A ValueError: one of the two is a name.
+        with suppress(ValueError):
+            address = ipaddress.ip_address(name)
+            return address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified
+        return False
 
     async def _handle(self, endpoint: _Endpoint, request: web.Request) -> web.Response:
-        """Reads the body of a request, and answers it, within the limits on time and number."""
-        seconds, most = self._options.client_seconds, self._options.max_waiting
+        """Reads the body of a request, and lets the endpoint answer it.
+
+        Refuses a request if too many are open (429), or if its body is compressed (415).
+        """
+        most = self._options.max_waiting
         if self._open_requests >= most:
             raise web.HTTPTooManyRequests(text=f"{most} requests are waiting: try again later")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -226,14 +253,18 @@ class Server:
             raise web.HTTPUnsupportedMediaType(text="expected a body that is not compressed")
         self._open_requests += 1
         try:
-            try:
-                async with asyncio.timeout(seconds):
-                    body = await request.read()
-            except TimeoutError as error:
-                raise web.HTTPRequestTimeout(text=f"request incomplete in {seconds:g} s") from error
-            return await endpoint(request, body)
+            return await endpoint(request, await self._read_body(request))
         finally:
             self._open_requests -= 1
+
+    async def _read_body(self, request: web.Request) -> bytes:
+        """Returns the body of a request; refuses it (408) if the client takes too long."""
+        seconds = self._options.client_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await request.read()
+        except TimeoutError as error:
+            raise web.HTTPRequestTimeout(text=f"request incomplete in {seconds:g} s") from error
 
     async def _predict(self, request: web.Request, body: bytes) -> web.Response:
         """Answers a request in TensorFlow Serving's protocol."""
@@ -257,9 +288,16 @@ class Server:
         return web.json_response(query.answer(translations))
 
     def _check_key(self, request: web.Request, given: Any = None) -> None:
-        """Refuses a request (403) without the server's key in a field, `given`, or a header."""
-        key, header = self._options.api_key, request.headers.get("Authorization", "")
-        sent = str(given or re.sub("(?i)^bearer +", "", header)).encode(errors="replace")
+        """Refuses a request (403) that does not have the server's key, if the server has one.
+
+        Args:
+            request: may have the key in its header `Authorization`.
+            given: the field of the key, which counts before the header; None without one.
+        """
+        key = self._options.api_key
+        in_header = re.sub("(?i)^bearer +", "", request.headers.get("Authorization", ""))
+        sent = str(given or in_header).encode(errors="replace")
+        # `==` would take longer for a longer equal start, from which the key can be guessed.
         if key and not compare_digest(sent, key.encode()):
             raise web.HTTPForbidden(text="api_key or 'Authorization: Bearer' is wrong or missing")
 
@@ -272,12 +310,12 @@ class Server:
 
 
 async def _always(answer: Any, request: web.Request) -> web.StreamResponse:
-    """Gives every request the same answer."""
+    """Gives every request the same answer, in JSON."""
     return web.json_response(answer)
 
 
 def _note_size(request: web.Request, *columns: Sequence[str]) -> None:
-    """Stores the size of a request in it, for the log."""
+    """Stores the size of a request in it, for the log: the texts of its inputs, the columns."""
     characters = sum(len(text) for column in columns for text in column)
     request[_SIZE] = f", {len(columns[0])} texts, {characters} characters"
 
@@ -286,7 +324,8 @@ class _Connection(web.RequestHandler):
     """A connection that neither logs nor sends back malformed bytes, which may hold a key."""
 
     def handle_error(self, *args: Any, **named: Any) -> web.StreamResponse:
-        """Answers bytes that are not HTTP."""
+        """Answers bytes that are not HTTP with 400; other errors are answered by aiohttp."""
+        # For these, aiohttp's own would log the bytes. The error is one of the arguments.
         if not any(isinstance(value, HttpProcessingError) for value in args):
             return super().handle_error(*args, **named)
         message = "the request is not HTTP/1.1, or its URL or headers are too long"

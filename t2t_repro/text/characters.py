@@ -19,7 +19,10 @@ def without_invisible(line: str) -> str:
 
 
 def visible(line: str) -> str:
-    """Removes invisible characters; if there are any, also white space at the ends."""
+    """Removes invisible characters; if there are any, also white space at the ends.
+
+    A line that was stripped before may have had such space behind them.
+    """
     shorter = without_invisible(line)
     return shorter.strip() if shorter != line else line
 

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from t2t_repro.text.t2t import T2TSubwords
 
 # What Python's str.strip removes; a test compares both.
-_SPACES = (
-    r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
-    r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
-)
+_SPACES = r"[\t-\r\x1c-\x1f\x{85}\pZ]+"
 
 # The id that WordPiece gives a token of T2T that it cannot make of subwords.
 _UNKNOWN = -1
@@ -79,7 +76,7 @@ class SentencePieceTextOps(tf.Module):
         return ids, (texts == "") | (ids.row_lengths() == 0)
 
     def _without_lone_marks(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Drops the mark from rows of ids [batch, (length)] that have nothing else."""
+        """Drops the mark from rows of ids [batch, (length)] that are this mark alone."""
         # SentencePiece returns it for a text that normalization makes empty.
         mark = self._pieces.tolist().index(SPACE_MARK.encode())
         lengths = ids.row_lengths()
@@ -175,20 +172,13 @@ class MarianTextOps(SentencePieceTextOps):
         self._vocab_lookup_table = _id_table(self._pieces[UNK_ID + 1 :], ids, UNK_ID)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch]."""
+        """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch].
+
+        Texts may begin with codes of languages, as `MarianSubwords` describes. EOS is left out.
+        """
         texts = visible(texts)
         if self._languages:
-            # The pattern matches every text as a whole, so each replacement leaves one group.
-            first, second, rest = (
-                tf.strings.regex_replace(texts, self._code_pattern, rf"\{n}") for n in (1, 2, 3)
-            )
-            has_one, has_both = first != "", second != ""
-            # One code alone is the target's.
-            source = tf.where(has_both, first, self._languages[0])
-            target = tf.where(has_both, second, tf.where(has_one, first, self._languages[1]))
-            everywhere = tf.ones_like(has_both)
-            ids = _with_first(self._look_up(source), everywhere, self._ids_of(rest))
-            ids = _with_first(self._look_up(target), everywhere, ids)
+            ids = self._ids_after_two_codes(texts)
         elif self._code_pattern is None:
             ids = self._ids_of(texts)
         else:
@@ -198,6 +188,22 @@ class MarianTextOps(SentencePieceTextOps):
             rest = tf.strings.regex_replace(texts, self._code_pattern, "", replace_global=False)
             ids = _with_first(self._look_up(codes), codes != "", self._ids_of(rest))
         return ids, (texts == "") | (ids.row_lengths() == 0)
+
+    def _ids_after_two_codes(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids [batch, (length)] of texts [batch], the codes of both languages in front.
+
+        The target's code comes first. The defaults are used for codes that a text lacks.
+        """
+        # The pattern matches every text as a whole, so each replacement leaves one group.
+        group = functools.partial(tf.strings.regex_replace, texts, self._code_pattern)
+        first, second, rest = map(group, (r"\1", r"\2", r"\3"))
+        has_one, has_both = first != "", second != ""
+        # One code alone is the target's.
+        source = tf.where(has_both, first, self._languages[0])
+        target = tf.where(has_both, second, tf.where(has_one, first, self._languages[1]))
+        everywhere = tf.ones_like(has_both)
+        ids = _with_first(self._look_up(source), everywhere, self._ids_of(rest))
+        return _with_first(self._look_up(target), everywhere, ids)
 
     def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids [batch, (length)] of texts [batch] without language codes."""
@@ -257,7 +263,10 @@ class T2TTextOps(tf.Module):
         self._tokenizer = wordpiece(table, max_chars_per_token=subwords.longest, **options)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch]."""
+        """Returns ids [batch, (length)] of texts [batch], and whether each is blank, [batch].
+
+        EOS is left out.
+        """
         texts = visible(texts)
         codes = tf.strings.unicode_decode(texts, "UTF-8")
         words, word_rows = self._escaped_tokens(codes)
@@ -289,12 +298,12 @@ class T2TTextOps(tf.Module):
 
         # Of each token, the index of its first character; of each character, its token's number.
         starts = tf.where(begins)[:, 0]
-        token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+        number = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         all_characters, single_subwords = self._alphabets
-        words = self._escaped(characters, ends, token, all_characters)
+        words = self._escaped(characters, ends, number, all_characters)
         # If they are the same, no token lacks subwords.
         if len(all_characters) > len(single_subwords):
-            safe = self._escaped(characters, ends, token, single_subwords)
+            safe = self._escaped(characters, ends, number, single_subwords)
             words = tf.where(self._lacks_subwords(words), safe, words)
         # An implied space is a token of one character.
         is_kept = ~tf.gather(is_implied_space, starts)
@@ -308,14 +317,14 @@ class T2TTextOps(tf.Module):
         return tf.math.unsorted_segment_max(is_unknown, _row_ids(ids), tf.size(words)) > 0
 
     def _escaped(
-        self, characters: tf.Tensor, ends: tf.Tensor, token: tf.Tensor, alphabet: NDArray[np.int32]
+        self, characters: tf.Tensor, ends: tf.Tensor, number: tf.Tensor, alphabet: NDArray[np.int32]
     ) -> tf.Tensor:
         """Escapes tokens and marks their ends.
 
         Args:
             characters: [characters] code points of all tokens.
             ends: [characters] bool, whether a token ends with this character.
-            token: [characters] int32, the number of each character's token.
+            number: [characters] int32, the number of each character's token.
             alphabet: ascending code points that are not escaped.
 
         Returns:
@@ -330,7 +339,7 @@ class T2TTextOps(tf.Module):
         escaped = tf.where(characters == _BACKSLASH, "\\\\", escaped)
         escaped = tf.where(characters == _UNDERSCORE, "\\u", escaped)
         escaped = tf.where(ends, escaped + "_", escaped)
-        return tf.strings.unsorted_segment_join(escaped, token, tf.math.count_nonzero(ends))
+        return tf.strings.unsorted_segment_join(escaped, number, tf.math.count_nonzero(ends))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the texts [batch] of ids [batch, length]; those after the first EOS are ignored.
@@ -364,10 +373,12 @@ class _WordTokenizer:
     """Splits texts at blanks and joins words, called as a SentencepieceTokenizer is."""
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the words [batch, (length)] of texts [batch]; runs of blanks split them."""
         words = tf.strings.split(texts, " ")
         return tf.ragged.boolean_mask(words, words != "")
 
     def detokenize(self, words: tf.RaggedTensor) -> tf.Tensor:
+        """Returns the texts [batch] of words [batch, (length)], with a blank between two."""
         return tf.strings.reduce_join(words, axis=1, separator=" ")
 
 
@@ -450,17 +461,21 @@ def _word_bounds() -> NDArray[np.int32]:
 
 def _unescaped(words: tf.Tensor) -> tf.Tensor:
     """Undoes the escapes of [tokens] strings: [tokens] strings."""
+    # [tokens, (parts)]: each escape is a part, and so is the text between two of them.
     parts = tensorflow_text.regex_split(words, _ESCAPE, keep_delim_regex_pattern=_ESCAPE)
     flat = parts.flat_values
     is_number = tf.strings.regex_full_match(flat, _SPELLED)
-    text = tf.where(is_number, _characters_of(flat, is_number), flat)
-    text = tf.where(flat == "\\u", "_", text)
-    text = tf.where(flat == "\\\\", "\\", text)
-    return tf.strings.unsorted_segment_join(text, _row_ids(parts), parts.nrows())
+    texts = tf.where(is_number, _characters_of(flat, is_number), flat)
+    texts = tf.where(flat == "\\u", "_", texts)
+    texts = tf.where(flat == "\\\\", "\\", texts)
+    return tf.strings.unsorted_segment_join(texts, _row_ids(parts), parts.nrows())
 
 
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
-    r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
+    r"""Returns, elementwise, the character of a number such as `\8364;`; any text if it is none.
+
+    It is U+3013 for a number that is not a code point.
+    """
     digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
     # As floats, since there may be any number of digits. The bound is above all code points.
     numbers = tf.strings.to_number(digits, tf.float64)

@@ -98,7 +98,7 @@ class MarianFile:
         """Reads the file.
 
         Raises:
-            UserError: the file is damaged, or the model was imported with --punctuation, which
+            UserError: the file is damaged; or the model was imported with --punctuation, which only
                 earlier versions had.
         """
         try:
@@ -116,9 +116,11 @@ class _WordSplitter:
     """Splits texts at blanks and joins words, called as SentencePiece is; options are ignored."""
 
     def encode(self, texts: Sequence[str], **_: Any) -> list[list[str]]:
+        """Returns the words of every text; runs of blanks split them."""
         return [[word for word in text.split(" ") if word] for text in texts]
 
     def decode_pieces(self, pieces: Sequence[str]) -> str:
+        """Returns the text of words, with a blank between two."""
         return " ".join(pieces)
 
 
@@ -149,8 +151,8 @@ class MarianSubwords(MarkedSubwords):
         self._pieces = self.content.pieces
         self.ids = {piece: number for number, piece in enumerate(self._pieces) if number > UNK_ID}
         # transformers take a code off any text, OPUS-MT's scripts if the vocabulary has codes.
-        has_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
-        one_code = _LANGUAGE_CODE if has_codes or kind == "hugging_face" else None
+        is_opus_with_codes = kind == "pieces" and any(map(_CODE.fullmatch, self.ids))
+        one_code = _LANGUAGE_CODE if kind == "hugging_face" or is_opus_with_codes else None
         self.code_pattern = _TWO_CODES if self.content.languages else one_code
         self.first_id = UNK_ID + 1 if kind == "hugging_face" else UNK_ID
         self.spaced = _SPACED if self.content.clean_spaces else ()
@@ -167,13 +169,17 @@ class MarianSubwords(MarkedSubwords):
                 and NLLB, EOS behind the codes of the languages.
         """
         texts = [visible(line).encode("utf-8", errors="replace").decode() for line in lines]
-        pairs = [self._split_codes(text) for text in texts]
-        of_rests = self._model.encode([rest for _, rest in pairs], out_type=str, num_threads=1)
-        rows = [codes + pieces for (codes, _), pieces in zip(pairs, of_rests, strict=True)]
+        splits = [self._split_codes(text) for text in texts]
+        of_rests = self._model.encode([rest for _, rest in splits], out_type=str, num_threads=1)
+        rows = [codes + pieces for (codes, _), pieces in zip(splits, of_rests, strict=True)]
         return [[self.ids.get(piece, UNK_ID) for piece in row] + [EOS_ID] for row in rows]
 
     def _split_codes(self, text: str) -> tuple[list[str], str]:
-        """Returns the language codes of a text, in the order of its ids, and the rest."""
+        """Returns the language codes of a text, in the order of its ids, and the rest.
+
+        There are two codes if the file has languages, also where the text has none; otherwise there
+        is the one at the beginning of the text, or none.
+        """
         if not self.content.languages:
             # At most one, at the beginning.
             codes = re.findall(self.code_pattern, text) if self.code_pattern else []
@@ -195,33 +201,33 @@ class MarianSubwords(MarkedSubwords):
             number of ids of each line, [lines].
         """
         encoded = self.encode([line.strip() for line in lines])
-        return np.concatenate(encoded).astype(np.int32), np.array([*map(len, encoded)], np.int32)
+        lengths = np.array([len(ids) for ids in encoded], np.int32)
+        return np.concatenate(encoded).astype(np.int32), lengths
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of one sentence.
 
         Args:
             ids: [length]; ids after the first EOS are ignored. PAD, an id outside the vocabulary
-                (embeddings may have more rows), Hugging Face's UNK, and bytes of no character are
-                skipped.
+                (embeddings may have more rows), Hugging Face's UNK, codes of M2M-100's and NLLB's
+                languages, and bytes of no character are skipped.
         """
         valid = [token for token in text_ids(ids) if self.first_id <= token < self.size]
-        pieces = [self.content.pieces[token] for token in valid]
+        pieces = [self._pieces[token] for token in valid]
         if self.content.languages:
             pieces = [piece for piece in pieces if not _CODE.fullmatch(piece)]
         text: str = self._model.decode_pieces(pieces)
-        # SentencePiece keeps the marks of pieces that only the other side has.
         if self.content.kind in ("hugging_face", "pieces"):
-            text = text.replace(SPACE_MARK, " ").lstrip(" ")
-        if self.content.kind == "hugging_face":
-            text = text.strip()
+            # SentencePiece keeps the marks of pieces that only the other side has.
+            text = text.replace(SPACE_MARK, " ")
+            text = text.strip() if self.content.kind == "hugging_face" else text.lstrip(" ")
         text = readable(text)
         for spaced in self.spaced:
             text = text.replace(spaced, spaced.strip())
         return text
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content; all of these symbols must be language codes in it.
+        """Returns the file's content as it is; all symbols must be language codes of its pieces.
 
         Raises:
             UserError: a symbol is not a language code of the file.

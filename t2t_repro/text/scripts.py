@@ -18,9 +18,10 @@ _JAPANESE = 0.1
 
 
 def unspaced_script(texts: Iterable[str]) -> str | None:
-    """Returns the main script of texts if it has no blanks between words, else None.
+    """Returns the main script of texts if they are written without blanks between words, else None.
 
-    Japanese is `KANA`, though it has Han too.
+    It is the first word of the Unicode names of its letters. Japanese is `KANA`, though it has Han
+    too. Letters count as many as they are worth in an alphabet.
     """
     letters: Counter[str] = Counter()
     for character, count in Counter(filter(str.isalpha, "".join(texts))).items():
@@ -44,7 +45,10 @@ def bleu_tokenizer(references: Iterable[str]) -> str:
 
 
 def length_in_letters(text: str) -> int:
-    """Returns the length that a text would have in an alphabet: Han counts as three letters."""
+    """Returns the length that a text would have in an alphabet.
+
+    A Han character counts as three letters, a kana as two; all other characters count, too.
+    """
     return sum(_LETTERS.get(_script(character), 1) for character in text)
 
 

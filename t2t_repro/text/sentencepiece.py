@@ -139,12 +139,11 @@ class MarkedSubwords(NamedIds, ABC):
         # The number of the model's words in each word of the line; EOS has NO_WORD, which is -1.
         counts = [max(number_words(word)) + 1 for word in self.encode(line.split())]
         ends = list(accumulate(counts))
+        last = len(ends) - 1
+        numbers = number_words(ids)
         # A word of the model is in the first word of the line that ends after it, or in the last
         # one if there are too many, as with ids of another line.
-        return [
-            NO_WORD if number == NO_WORD else min(bisect_right(ends, number), len(ends) - 1)
-            for number in number_words(ids)
-        ]
+        return [NO_WORD if n == NO_WORD else min(bisect_right(ends, n), last) for n in numbers]
 
 
 def _label(token: int, piece: str, begins: bool) -> str:
@@ -240,8 +239,8 @@ class SentencePieceModel(MarkedSubwords):
         proto = ModelProto.FromString(self.model_path.read_bytes())
         pieces = {piece.piece: piece for piece in proto.pieces}
         kind = ModelProto.SentencePiece.USER_DEFINED
-        others = [text for text in symbols if text not in pieces or pieces[text].type != kind]
-        added = dict.fromkeys(others)  # Each once.
+        # Each once: those that are no piece yet, or one that a text may split.
+        added = dict.fromkeys(s for s in symbols if s not in pieces or pieces[s].type != kind)
         for symbol in added:
             piece = pieces[symbol] if symbol in pieces else proto.pieces.add(piece=symbol)
             piece.type = kind
@@ -288,7 +287,10 @@ class WordIds(dict[str, bytes]):
         return b"".join(map(self.__getitem__, words)) + _EOS
 
     def __missing__(self, word: str) -> bytes:
-        """Encodes a word that is not in the cache; dict calls it."""
+        """Encodes a word that is not in the cache, and caches it unless it is very long.
+
+        `self[word]` calls it.
+        """
         ids = np.array(self._encode(word), dtype=np.int32).tobytes()
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
@@ -298,12 +300,18 @@ class WordIds(dict[str, bytes]):
 
 
 def as_utf8(line: str) -> bytes:
-    """Encodes a text; space marks become spaces, lone surrogates "?", invisible characters go."""
+    """Encodes a text in UTF-8 for SentencePiece.
+
+    Space marks become spaces, lone surrogates "?", and invisible characters are removed.
+    """
     return without_invisible(line).replace(SPACE_MARK, " ").encode("utf-8", errors="replace")
 
 
 def _space_separated(line: str) -> list[str]:
-    # Split at plain spaces only: the model's normalization decides what else is a space.
+    """Splits a line at plain spaces, without its invisible characters; some words may be "".
+
+    The model's normalization decides what else is a space.
+    """
     return visible(line).split(" ")
 
 

@@ -72,6 +72,7 @@ class SubwordPair(NamedTuple):
         if not self.languages:
             return blocks
         (source, source_lengths), (target, target_lengths) = blocks
+        # The index of each line's first id.
         source_starts, target_starts = (np.cumsum(lengths) - lengths for _, lengths in blocks)
         with_codes = np.insert(target, target_starts, source[source_starts])
         without_codes = np.delete(source, source_starts)
@@ -84,7 +85,7 @@ class SubwordPair(NamedTuple):
         return {SOURCE_SUBWORDS: self.source.model_path, TARGET_SUBWORDS: self.target.model_path}
 
     def contents(self) -> dict[str, bytes]:
-        """Returns the content of each of the models' files, by name."""
+        """Returns the content of each model's file, by its name in a directory."""
         return {name: path.read_bytes() for name, path in self.files().items()}
 
     def checksum(self) -> str:
@@ -154,7 +155,7 @@ def check_subword_files(directory: Path) -> None:
 def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int64]:
     """Finds the pieces of one vocabulary in another, by name.
 
-    PAD and EOS always match.
+    PAD and EOS always match, whatever they are called.
 
     Args:
         wanted: the vocabulary whose pieces are looked up.

@@ -108,7 +108,7 @@ class T2TSubwords(NamedIds):
             for end in range(min(start + self.longest, len(escaped)), start, -1):
                 if (subword_id := self.ids.get(escaped[start:end])) is not None:
                     break
-            else:
+            else:  # None of these is a subword.
                 raise LookupError(escaped[start:])
             ids.append(subword_id)
             start = end
@@ -142,9 +142,8 @@ class T2TSubwords(NamedIds):
         subwords = [self._pieces[token] for token in ids]
         names = [_unescape(subword.removesuffix("_")) or "_" for subword in subwords]
         # A token begins after each end of another one; the last entry is for no subword.
-        begins = [True, *(subword.endswith("_") for subword in subwords)]
-        pairs = zip(names, begins, strict=False)
-        return [name if begins_token else CONTINUES + name for name, begins_token in pairs]
+        fronts = ["", *("" if subword.endswith("_") else CONTINUES for subword in subwords)]
+        return [front + name for front, name in zip(fronts, names, strict=False)]
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one line, as white space splits them.
@@ -181,26 +180,30 @@ class T2TSubwords(NamedIds):
         return T2TTextOps(self)
 
     def sentencepiece(self) -> bytes:
-        """Raises a UserError, since there is no SentencePiece model."""
+        """Refuses, since there is no SentencePiece model.
+
+        Raises:
+            UserError: always.
+        """
         problem = f"{self.model_path} is a vocabulary of Tensor2Tensor, expected SentencePiece's"
         advice = "export with --format=saved_model and without the signature alignment"
         raise UserError(f"{problem}: {advice}, or train a model on data that datagen prepared.")
 
 
 def tokens_of(line: str) -> list[str]:
-    """Splits a line into tokens (the module's step 1)."""
+    """Splits a line into tokens (the module's step 1); "Hi, you 2" is ["Hi", ", ", "you", "2"]."""
     tokens: list[str] = _TOKEN.findall(line)
     ends = 0, len(tokens) - 1
     return [token for index, token in enumerate(tokens) if token != " " or index in ends]
 
 
 def text_of(tokens: Sequence[str]) -> str:
-    """Joins tokens; the inverse of `tokens_of`."""
-    pieces = list(tokens[:1])
+    """Joins tokens, with a space between two of letters or numbers; the inverse of `tokens_of`."""
+    spaced = list(tokens[:1])
     for before, token in pairwise(tokens):
         are_words = before[0].isalnum() and token[0].isalnum()
-        pieces.append(f" {token}" if are_words else token)
-    return "".join(pieces)
+        spaced.append(f" {token}" if are_words else token)
+    return "".join(spaced)
 
 
 def _escape(token: str, characters: Collection[str]) -> str:
@@ -210,11 +213,12 @@ def _escape(token: str, characters: Collection[str]) -> str:
 
 
 def _unescape(token: str) -> str:
+    """Replaces the escapes in a token, or in a subword, by their characters."""
     return _ESCAPED.sub(_character, token)
 
 
 def _character(escape: re.Match[str]) -> str:
-    """Returns the character of an escape, `_UNDEFINED` for a number that is not one."""
+    """Returns the character of an escape; `_UNDEFINED` for a number that is not a character's."""
     if escape[1] is None:
         return "_" if escape[0] == "\\u" else "\\"
     try:
@@ -226,7 +230,11 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _read(path: Path) -> list[str]:
-    """Returns the subwords of a vocabulary file, by id."""
+    """Returns the subwords of a vocabulary file, by id, without quotation marks around them.
+
+    Raises:
+        UserError: the file is missing, too long or not UTF-8.
+    """
     try:
         # Split at \n alone: other characters that end lines may be part of a subword.
         lines = read_at_most(path, MAX_FILE_BYTES).decode("utf-8").removesuffix("\n").split("\n")

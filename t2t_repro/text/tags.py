@@ -36,11 +36,12 @@ class Tags:
         self.languages = {match[1] or match[2]: match[0] for match in matches}
 
     def log(self) -> None:
-        """Logs the tags of target languages, if there are any."""
+        """Logs the tags of target languages, the first 60, if there are any."""
         if self.languages:
+            tags = " ".join([*self.languages.values()][:60])
             more = " ..." if len(self.languages) > 60 else ""
-            codes = " ".join([*self.languages.values()][:60]) + more
-            logging.info(f"each line begins with the code of its target language: {codes}")
+            verb = "may begin" if any(self.defaults[1:]) else "begins"
+            logging.info(f"each line {verb} with the code of its target language: {tags}{more}")
 
     def warn(self, lines: Sequence[str], first: int | None) -> None:
         """Logs each different fault of tags once over all calls, and 10 faults at most.
@@ -63,7 +64,7 @@ class Tags:
         """
         if not self._known or not line.strip():
             return ""
-        # This matches any line; without tags, the match is "" or blanks.
+        # This matches any line, so `front` is never None; without tags, the match is "" or blanks.
         front = re.match(rf"(\s*({TAG.pattern}))*", visible(line))
         tags = TAG.findall(front[0]) if front else []
         languages = list(self.languages.values())
@@ -71,8 +72,7 @@ class Tags:
         for tag in (tag for tag in tags if tag not in self._known):
             similar = get_close_matches(tag, self._known, cutoff=0.7)
             others = languages if _LANGUAGE.fullmatch(tag) else []
-            suggestions = list(dict.fromkeys(similar + others))
-            if suggestions:
+            if suggestions := list(dict.fromkeys(similar + others)):
                 return f"the model does not know {tag}, but {', '.join(suggestions[:20])}"
         # The target's default, the second, counts as a tag in front; the source's does not.
         if languages and not {*tags, *self.defaults[1:]} & {*languages}:
@@ -81,10 +81,10 @@ class Tags:
 
 
 def languages_in_front(line: str) -> str:
-    """Returns the tags in front of a line up to the last language's, with white space after each.
+    """Returns the beginning of a line up to its last language tag, and the white space after it.
 
-    "" if none is a language's. White space before them is left out: they are ">>deu<< " in
-    "  >>deu<< Hello".
+    It has all tags up to there, also those of corpora: it is "<news> <2de> " of
+    "  <news> <2de> Hello". White space at the start is left out. "" if no tag is a language's.
     """
     front = re.match(rf"((?:{TAG.pattern})\s*)*({_LANGUAGE.pattern})", line.lstrip())
     return front[0] if front else ""

@@ -124,7 +124,13 @@ class SubwordTraining:
         return SentencePieceModel(path)
 
     def _learn(self, counts: Counter[str], rules: Path) -> ModelProto:
-        """Learns a model from counts of words; `rules` is a file that is written and removed."""
+        """Learns a model from counts of words.
+
+        `rules` is the path of a temporary file, for the rules of the normalization.
+
+        Raises:
+            UserError: there is no text, or too little for `vocab_size`.
+        """
         words = (as_utf8(word) + b"\t%d" % times for word, times in counts.items() if word)
         model = io.BytesIO()
         # The model file contains all options that are passed, so the default is not passed.
@@ -195,7 +201,11 @@ class ExistingSubwords:
 
     @cached_property
     def content(self) -> bytes:
-        """The vocabulary's file with the symbols added."""
+        """The bytes of the vocabulary's file with the symbols added.
+
+        Raises:
+            UserError: see `pieces`.
+        """
         return self.model.with_symbols(self.symbols)
 
     @cached_property
@@ -248,11 +258,17 @@ class SubwordRecipes(NamedTuple):
     target: SubwordRecipe
 
     def files(self) -> dict[str, tuple[SubwordRecipe, tuple[int, ...]]]:
-        """Returns each file's recipe and sides: {"subwords.model": (recipe, (0, 1))} if shared."""
+        """Returns, by file, its recipe and the sides that it is for.
+
+        Sides are indices into a pair (source, target): a shared vocabulary gives
+        {"subwords.model": (recipe, (0, 1))}.
+        """
         if self.source is self.target:
             return {models.SHARED_SUBWORDS: (self.target, (0, 1))}
-        source, target = (self.source, (0,)), (self.target, (1,))
-        return {models.SOURCE_SUBWORDS: source, models.TARGET_SUBWORDS: target}
+        return {
+            models.SOURCE_SUBWORDS: (self.source, (0,)),
+            models.TARGET_SUBWORDS: (self.target, (1,)),
+        }
 
     @property
     def has_own_source_ids(self) -> bool:
@@ -286,11 +302,15 @@ def _nfc_rules() -> str:
 
 
 def _code_points(text: str) -> str:
+    """Returns the hexadecimal code points of a text, such as "61 302" for a and a circumflex."""
     return " ".join(f"{ord(character):X}" for character in text)
 
 
 def _spellings(character: str) -> Iterator[str]:
-    """Yields the spellings that have the NFC of a character, such as ê and a dot for ệ."""
+    """Yields the texts that normalize to a character in NFC, such as ê and a dot below for ệ.
+
+    The character itself is the first; some may come several times.
+    """
     yield character
     letter, *marks = list(normalize("NFD", character))
     # Each is a rule, since SentencePiece replaces texts as they are written: marks may be in any
@@ -307,6 +327,9 @@ def _check_symbols(symbols: Sequence[str]) -> None:
     """Checks that symbols can be distinguished from other text.
 
     A symbol is recognized everywhere, so a plain word would be recognized inside longer words.
+
+    Raises:
+        UserError: one cannot.
     """
     if wrong := [symbol for symbol in symbols if not _is_symbol(symbol)]:
         problem = f"{wrong[0]!r} cannot be a symbol or a tag"

@@ -67,6 +67,7 @@ class Checkpoints:
         """
         newest_step = self._newest_readable()
         if newest_step is None:
+            # One of an earlier step is of a run that was killed before its first checkpoint.
             if max(self._best.steps(), default=0) > self.settings.every_steps:
                 problem = f"{self._best.newest} is of a run whose checkpoints are gone"
                 raise UserError(f"{problem}; a new one deletes it: give another --model_dir.")
@@ -92,7 +93,11 @@ class Checkpoints:
         return state
 
     def _read_state(self, path: str) -> RunState:
-        """Reads a checkpoint's state; raises a ValueError if it has other frozen parts."""
+        """Reads the state of the run from a checkpoint.
+
+        Raises:
+            ValueError: the checkpoint is of a run with other frozen parts.
+        """
         fields = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
         # Old checkpoints lack it: nothing was frozen.
         frozen = sorted(fields.pop(_FROZEN, []))
@@ -104,7 +109,8 @@ class Checkpoints:
     def tidy(self) -> None:
         """Removes leftovers of an interrupted write, and checkpoints that are not to be kept.
 
-        Call it after `restore`: if that raises an error, nothing has been deleted.
+        Call it after `restore`: if that raises an error, nothing has been deleted. A worker that
+        only reads removes nothing.
         """
         if self.is_writer:
             self._last.tidy()
@@ -119,26 +125,31 @@ class Checkpoints:
         Raises:
             UserError: there are checkpoints, but none can be read; none is set aside.
         """
-        steps = self._last.expected_steps()
         unreadable: list[tuple[str, str]] = []  # Path and reason, the newest first.
-        while steps:
-            path = self._last.prefix(steps[-1])
+        for step in reversed(self._last.expected_steps()):
+            path = self._last.prefix(step)
             reason = find_damage(path)
             if reason is None:
-                break
+                self._set_aside_all(unreadable, step)
+                return step
             unreadable.append((path, reason))
-            steps.pop()
-        if unreadable and not steps:
+        if unreadable:
             newest, reason = unreadable[0]
             problem = f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read"
             fix = "put back a copy, or start again in another --model_dir"
             raise UserError(f"{problem} ({newest}: {reason}): {fix}.")
+        return None
+
+    def _set_aside_all(self, unreadable: list[tuple[str, str]], readable_step: int) -> None:
+        """Sets aside checkpoints, given by path and reason, and warns of each.
+
+        A worker that only reads warns without setting them aside.
+        """
         for path, reason in unreadable:
             problem = f"the checkpoint {path} cannot be read ({reason})"
-            logging.warning(f"{problem}: set aside; going on from step {steps[-1]}")
+            logging.warning(f"{problem}: set aside; going on from step {readable_step}")
             if self.is_writer:
                 set_aside(path)
-        return steps[-1] if steps else None
 
     def save(self, state: RunState) -> None:
         """Writes a checkpoint, unless the newest one is of the same state.

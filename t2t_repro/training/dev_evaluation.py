@@ -67,11 +67,12 @@ class DevEvaluation:
     def __post_init__(self) -> None:
         data, images = self.data, self.settings.images
         self._draw_images = images(self.model, data) if images else None
+        # The sentences to translate and their references, of all parts one after the other.
         self._source: list[str] = []
         self._target: list[str] = []
         self._parts: list[_Part] = []
+        # Without a mixture, the whole split is the only part.
         corpora: Mapping[str, range | None] = data.corpora("dev") or {"": None}
-        # The sentences to translate, of all parts one after the other.
         for name, in_store in corpora.items():
             source, target = data.text(f"dev.{name}" if name else "dev")
             start = len(self._source)
@@ -84,21 +85,27 @@ class DevEvaluation:
         """Computes this worker's share of the evaluation.
 
         Args:
-            preview: whether only the first three sentences are translated.
+            preview: whether only the first three sentences are translated; nll is of all.
 
         Returns:
-            a `Share`: of n workers, every n-th translation, and sums over every n-th batch.
+            of n workers, the translations of every n-th sentence and the sums over every n-th
+            batch, from this worker's index on.
         """
         index, count = self.workers.index, self.workers.count
         source = self._source[:_PREVIEWED] if preview else self._source
-        # None: no warnings.
+        # first=None: no warnings about long sentences, which every evaluation would repeat.
         n_best_lists = self.translator.translate(source[index::count], first=None)
         translations = [n_best[0].text for n_best in n_best_lists]
         sums = [self._loss.sums(index, count, part.in_store) for part in self._parts]
         return Share(translations, [nll for nll, _ in sums], [tokens for _, tokens in sums])
 
     def scores(self, shares: list[Any]) -> DevScores:
-        """Returns the scores from each worker's `Share`, in their order; JSON makes them lists."""
+        """Returns the scores of the dev set, or of a preview.
+
+        Args:
+            shares: the `Share` of each worker, in the order of the workers. A share that another
+                worker has sent is a list of its fields, as JSON has no named tuples.
+        """
         of_workers = [Share(*share) for share in shares]
         texts = [""] * sum(len(share.translations) for share in of_workers)
         for worker, share in enumerate(of_workers):
@@ -126,11 +133,11 @@ class DevEvaluation:
         )
 
     def _score(self, texts: list[str], lines: slice) -> Score:
-        """Scores the translations with the indices `lines`."""
+        """Scores those of the translations `texts` that `lines` selects."""
         return self.settings.metric(texts[lines], self._target[lines], self._source[lines])
 
     def _samples(self, texts: list[str]) -> str:
-        """Returns a Markdown table of the first translations of every part."""
+        """Returns a Markdown table of the first of the translations `texts` of every part."""
         per_part = math.ceil(_SAMPLES / len(self._parts))
         table = ["| source | translation | reference |", "|---|---|---|"]
         for part in self._parts:

@@ -47,13 +47,14 @@ def initial_model(directory: ModelDirectory, settings: TrainSettings) -> "Initia
             without `train.init_from`, or `InitialModel` raises it.
     """
     init_from, checkpoint = settings.init_from, settings.init_checkpoint
-    if init_from is None and checkpoint is not None:
-        problem = f"train.init_checkpoint = {checkpoint!r}, but train.init_from is not bound"
-        raise UserError(f"{problem}: bind it to the model directory of that checkpoint.")
     if init_from is None:
+        if checkpoint is not None:
+            problem = f"train.init_checkpoint = {checkpoint!r}, but train.init_from is not bound"
+            raise UserError(f"{problem}: bind it to the model directory of that checkpoint.")
         return None
-    if not CheckpointFolder(directory.checkpoints).expected_steps():  # A new run.
-        return InitialModel(Path(expanduser(init_from)), checkpoint)  # Path.expanduser may raise.
+    if not CheckpointFolder(directory.checkpoints).expected_steps():
+        # A new run. Path.expanduser would raise an error for an unknown user's name.
+        return InitialModel(Path(expanduser(init_from)), checkpoint)
     if not read_ancestry(directory.ancestry_json):
         problem = f"{directory.path} has a run that began without train.init_from: leave it out"
         raise UserError(f"{problem}, or give another --model_dir to start from {init_from}.")
@@ -85,9 +86,10 @@ class InitialModel:
             self._sizes = self.directory.sizes()
             self.subwords = self.directory.subwords()
         except UserError as error:
-            text = str(error).replace("--checkpoint", "train.init_checkpoint")
-            text = text.replace("--model_dir", "train.init_from")
-            raise UserError(f"train.init_from: {text}") from error
+            # The error names flags of the commands; here the user has bound settings.
+            message = str(error).replace("--checkpoint", "train.init_checkpoint")
+            message = message.replace("--model_dir", "train.init_from")
+            raise UserError(f"train.init_from: {message}") from error
         self.checkpoint = relpath(path, self.directory.path)
 
     def check_fits(self, model: Transformer) -> None:
@@ -96,8 +98,7 @@ class InitialModel:
         Raises:
             UserError: the model has other sizes, or ties tables that are not tied in these weights.
         """
-        differing = differing_sizes(self._sizes, model, ignored=_MAY_DIFFER)
-        if differing:
+        if differing := differing_sizes(self._sizes, model, ignored=_MAY_DIFFER):
             problem = f"train.init_from is a model of other sizes ({'; '.join(differing)})"
             raise UserError(f"{problem}: bind its sizes, see {self.directory.config_gin}.")
         tied, initial_tied = model.tied_embeddings, self._sizes["tied_embeddings"]
@@ -158,16 +159,16 @@ class InitialModel:
             wanted, existing = subwords[_SIDES[role]], self.subwords[_SIDES[role]]
             # For each id of this model the initial model's id of the same subword, or -1.
             matching = matching_ids(wanted, existing)
-            are_same = wanted.model_path.read_bytes() == existing.model_path.read_bytes()
+            is_same = wanted.model_path.read_bytes() == existing.model_path.read_bytes()
             # Of the same vocabulary, rows without a subword are copied too, uncounted: the softmax
             # scores them as well.
-            rows = np.arange(min(table.shape[0], initial_table.shape[0])) if are_same else matching
-            pairs = [(table, initial_table)]
+            rows = np.arange(min(table.shape[0], initial_table.shape[0])) if is_same else matching
+            variables = [(table, initial_table)]
             # The bias of the logits has an entry per subword, as the softmax's table has a row.
             bias, initial_bias = model.logits_bias, initial.logits_bias
             if "softmax" in roles and bias is not None and initial_bias is not None:
-                pairs.append((bias, initial_bias))
-            for variable, initial_variable in pairs:
+                variables.append((bias, initial_bias))
+            for variable, initial_variable in variables:
                 _set_rows(variable, initial_variable, rows)
                 copied[name_of(variable)] = int((matching >= 0).sum())
                 new[name_of(variable)] = int((matching < 0).sum())
@@ -175,7 +176,10 @@ class InitialModel:
 
 
 def _set_rows(variable: keras.Variable, initial: keras.Variable, rows: NDArray[np.int64]) -> None:
-    """Sets row i to row rows[i] of the initial variable, unless rows[i] is negative."""
+    """Sets row i of a variable to row rows[i] of the initial one; keeps it if rows[i] is negative.
+
+    Rows after the last of `rows` are kept, too.
+    """
     values = np.array(variable.numpy())  # A copy that may be changed.
     is_copied = rows >= 0
     values[: len(rows)][is_copied] = initial.numpy()[rows[is_copied]]
@@ -183,7 +187,11 @@ def _set_rows(variable: keras.Variable, initial: keras.Variable, rows: NDArray[n
 
 
 def _table_of_role(tied: str) -> dict[str, str]:
-    """Names the table of each role: for "none" {"source": "own_source_embedding", ...}."""
+    """Returns the Transformer's attribute that holds the table of each role.
+
+    For `tied_embeddings` "none", the source's is "own_source_embedding", the target's "embedding",
+    and the softmax's "own_softmax".
+    """
     return {
         "source": "own_source_embedding" if tied in OWN_SOURCE_EMBEDDING else "embedding",
         "target": "embedding",
@@ -192,9 +200,9 @@ def _table_of_role(tied: str) -> dict[str, str]:
 
 
 def _roles_of_table(tied: str) -> dict[str, list[str]]:
-    """Names the roles of each table: for "all" {"embedding": ["source", "target", "softmax"]}."""
+    """Returns the roles of each table: for "all" {"embedding": ["source", "target", "softmax"]}."""
     tables = _table_of_role(tied)
-    return {name: [role for role in tables if tables[role] == name] for name in tables.values()}
+    return {table: [role for role in tables if tables[role] == table] for table in tables.values()}
 
 
 def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Variable]:
@@ -208,12 +216,13 @@ def updated_weights(model: keras.Model, frozen: Sequence[str]) -> list[keras.Var
     Raises:
         UserError: the model does not have a part of this name.
     """
+    # With a slash at the end of names and parts, "layer_1/" is not in "layer_10/".
     names = [f"{name_of(weight)}/" for weight in model.trainable_variables]
     for part in frozen:
         if not any(name.startswith(f"{part}/") for name in names):
             parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
             expected = f"parts of the model: {parts}; or parts of these, such as 'encoder/layer_0'"
             raise UserError(f"TrainStep.frozen names {part!r}, expected {expected}.")
-    prefixes = tuple(f"{part}/" for part in frozen)  # "layer_1/" is not in "layer_10/".
-    weights = zip(names, model.trainable_variables, strict=True)
-    return [weight for name, weight in weights if not name.startswith(prefixes)]
+    frozen_prefixes = tuple(f"{part}/" for part in frozen)
+    named_weights = zip(names, model.trainable_variables, strict=True)
+    return [weight for name, weight in named_weights if not name.startswith(frozen_prefixes)]

@@ -99,27 +99,35 @@ class MicroBatchGradients:
 
         The function is pure: `weights` and `seeds` take the place of the model's variables. XLA
         treats the value of `capacity` as a constant, and compiles a program for each.
+
+        Returns:
+            the sums, and a dense gradient per updated weight.
         """
         updated = list(compress(weights, self._is_updated))
         trainable = zip(self.model.trainable_variables, weights, strict=True)
         # Only dropout layers have variables that are not trained: their seeds.
         dropout = zip(self.model.non_trainable_variables, tf.unstack(scrambled(seeds)), strict=True)
         capacity = None if PLAIN else batch.capacity  # None: without packing.
-        ids = batch.source, batch.target
         with gpu.compiled(self.jit_compile):
-            with tf.GradientTape() as tape:
+            with tf.GradientTape() as tape, keras.StatelessScope([*trainable, *dropout]):
                 tape.watch(updated)
-                with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                    sums = self.model.loss_sums(*ids, self.loss, training=True, capacity=capacity)
+                sums = self.model.loss_sums(
+                    batch.source, batch.target, self.loss, training=True, capacity=capacity
+                )
             gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
         # Dense: tf.IndexedSlices cannot leave a function that XLA compiles.
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-        """Returns the seeds of one micro-batch's dropout layers, [dropout layers, 2] int64."""
+        """Returns the seeds of one micro-batch's dropout layers, [dropout layers, 2] int64.
+
+        Args:
+            step: number of updates before this one.
+            number: number of the micro-batch in the global batch.
+        """
         key = tf.constant([self.seed, 0], tf.int64)
-        for part in (step, tf.cast(number, tf.int64)):
-            key = tf.random.experimental.stateless_fold_in(key, part)
+        for counter in (step, tf.cast(number, tf.int64)):
+            key = tf.random.experimental.stateless_fold_in(key, counter)
         count = len(self.model.non_trainable_variables)
         seeds = tf.random.stateless_uniform([count, 2], key, maxval=2**31 - 1, dtype=tf.int32)
         # TensorFlow keeps int32 on the host, and a GPU would wait for the copy.

@@ -27,9 +27,9 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: int | tf.Tensor) -> tf.Tensor:
         """Returns the rate of the update after `step` updates, a float32 scalar."""
-        step = ops.cast(step, "float32") + 1.0
+        number = ops.cast(step, "float32") + 1.0  # Of this update, counted from 1.
         warmup = float(self.warmup_steps)
-        return self.peak * ops.minimum(step / warmup, ops.sqrt(warmup / step))
+        return self.peak * ops.minimum(number / warmup, ops.sqrt(warmup / number))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -53,7 +53,8 @@ class TransformerSchedule(InverseSquareRoot):
     def __init__(
         self, d_model: Count, warmup_steps: Count = 4000, constant: Positive = 1.0
     ) -> None:
-        super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)  # The peak.
+        # The peak, at step = warmup_steps: the two terms of the minimum are equal there.
+        super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)
         self.d_model = d_model
         self.constant = constant
 

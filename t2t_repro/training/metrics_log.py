@@ -87,11 +87,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         )
 
     def __enter__(self) -> "MetricsLog":
+        """Tells the callbacks that training begins."""
         self.callbacks.model.stop_training = False  # As Keras's `fit` does.
         self.callbacks.on_train_begin()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Closes the bar and TensorBoard's file; callbacks hear of the end whatever happens."""
         self._bar.close()
         try:
             with self._writing():
@@ -142,29 +144,36 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
     def _notify_callbacks(self, step: int) -> None:
         """Calls the callbacks after update `step`; warns once if one of them asks to stop."""
-        if self.callbacks.callbacks:
-            # Keras counts batches from 0.
-            self.callbacks.on_train_batch_end(step - 1, self._last_scalars)
+        # Without any, Keras would still read the tensors, from the device.
+        if not self.callbacks.callbacks:
+            return
+        # Keras counts batches from 0.
+        self.callbacks.on_train_batch_end(step - 1, self._last_scalars)
         if self.callbacks.model.stop_training:
             problem = "a callback has set stop_training, which does not end a run"
             fix = "bind TrainingSchedule.patience or TrainingSchedule.steps"
             logging.log_first_n(logging.WARNING, f"{problem}: {fix}", 1)
 
     def _recent_speed(self) -> tuple[float, float]:
-        """Returns tokens per second and seconds per update, over the updates in `_marks`.
+        """Returns the recent tokens per second, and seconds per update.
 
-        These are the last `log_every`, ten at least, or all since the start if they are fewer.
+        They are over the last `log_every` updates, ten at least, or over all since the start if
+        they are fewer. There must have been an update.
         """
-        # At least two marks: one is there from the start, and each update adds one.
+        # One mark is there from the start, and each update adds one: of n updates, n + 1 marks.
         first_seconds, first_tokens = self._marks[0]
         last_seconds, last_tokens = self._marks[-1]
         seconds = last_seconds - first_seconds
         return (last_tokens - first_tokens) / seconds, seconds / (len(self._marks) - 1)
 
     def _log_progress(self, step: int, result: StepResult) -> float:
-        """Logs an update, also in the progress bar; returns the recent tokens per second."""
+        """Logs an update, its speed and the time left, and shows both in the progress bar.
+
+        Returns:
+            the recent tokens per second.
+        """
         speed, seconds_per_update = self._recent_speed()
-        # The mean includes the pauses for dev evaluations: there will be more of them.
+        # Unlike the speed, it includes the pauses for dev evaluations: there will be more of them.
         mean_seconds = (time.monotonic() - self._began) / (step - self.state.step)
         time_left = timedelta(seconds=round(mean_seconds * (self.schedule.steps - step)))
         self._progress = f"{seconds_per_update:.2g} s/update, {time_left} left"
@@ -186,15 +195,20 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             self._paused += time.monotonic() - began
 
     def report_evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
-        """Reports the dev evaluation after update `step`; it took `seconds`."""
+        """Reports the dev evaluation after update `step`, which took `seconds`.
+
+        It goes to the log, to callbacks and to TensorBoard.
+        """
         perplexity = _perplexity(scores.nll)
-        rest = f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
-        logging.info(f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, {rest}")
+        shown = f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
+        logging.info(f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, {shown}")
+        # "BLEU of 3 sentences" becomes bleu_of_3_sentences.
         tag = re.sub(r"\W+", "_", scores.metric.lower())
         values = {"nll": scores.nll, tag: scores.score}
         for name, nll, score in scores.corpora:
             logging.info(f"step {step}: dev.{name} nll {nll:.4f}, {scores.metric} {score:.2f}")
             values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
+        # Callbacks get no perplexity: it follows from nll.
         self._notify_of_evaluation(step, values)
         self._write_scalars("dev", values | {"perplexity": perplexity}, step)
         self.write_text("dev/translations", scores.samples, step)
@@ -234,12 +248,14 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
 
 def _perplexity(nll: float) -> float:
-    # After divergence, a larger nll may overflow.
+    """Returns the perplexity, exp(nll); e^50 at most, since after divergence it may overflow."""
     return math.exp(min(nll, 50.0))
 
 
 def _open_writer(directory: Path | None, state: RunState) -> tf.summary.SummaryWriter:
     """Opens a TensorBoard file for a run that starts or resumes from a state.
+
+    Without a directory, the writer does nothing.
 
     Its first event makes TensorBoard drop the events that an earlier start wrote after that state.
     """

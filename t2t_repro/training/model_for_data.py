@@ -15,7 +15,7 @@ from t2t_repro.training.settings import Experiment
 
 
 def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -> Experiment:
-    """Sets the subwords and embedding rows that the gin file leaves open.
+    """Sets the subwords and embedding rows that the gin file leaves open, and checks the others.
 
     Args:
         experiment: settings; subwords and rows that are bound stay as they are.
@@ -30,13 +30,13 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
             activation or norm is unknown.
     """
     model, preparation = experiment.model, experiment.preparation
-    check_names(model.config)  # Of activation and norm.
+    check_names(model.config)  # Of activation and norm, before the data are prepared.
     initial_rows: Mapping[str, Any] = {}
     if initial and not (preparation.subwords or preparation.source_subwords):
         reason = "since prepare.subwords is not bound"
         logging.info(f"data: with the subwords of {initial.path} (train.init_from), {reason}")
         preparation, initial_rows = preparation.with_subwords_of(initial.path), initial.sizes()
-    model = _with_rows(model, preparation.recipes, initial_rows)
+    model = _with_table_rows(model, preparation.recipes, initial_rows)
     longest, positions = preparation.max_length, model.max_length or 0
     if model.positional_encoding == "learned" and longest > positions:
         problem = f"Transformer.max_length = {positions} is below prepare.max_length = {longest}"
@@ -44,7 +44,7 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
     return replace(experiment, model=model, preparation=preparation)
 
 
-def _with_rows(
+def _with_table_rows(
     model: TransformerSettings, recipes: SubwordRecipes, initial_rows: Mapping[str, Any]
 ) -> TransformerSettings:
     """Returns the settings with all numbers of rows set, and checks those that are bound.
@@ -58,6 +58,7 @@ def _with_rows(
         UserError: the model has fewer rows than the subwords need.
     """
     needed_rows = {"vocab_size": recipes.target.vocab_size}
+    # Without either, both sides use the rows of vocab_size.
     if recipes.has_own_source_ids or model.source_vocab_size:
         needed_rows["source_vocab_size"] = recipes.source.vocab_size
     for name, needed in needed_rows.items():

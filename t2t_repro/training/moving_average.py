@@ -39,11 +39,17 @@ class MovingAverage(tf.Module):
             average.assign(weight)
 
     def update(self, step: tf.Tensor) -> None:
-        """Moves the average towards the weights after update `step`; called outside of replicas."""
+        """Moves the average towards the weights; does nothing without a decay.
+
+        Call it outside of replicas.
+
+        Args:
+            step: number of updates, t in the formula: the last one is included.
+        """
         if not self._decay:
             return
-        steps = tf.cast(step, tf.float32)
-        share = 1.0 - tf.minimum(self._decay, (1.0 + steps) / (10.0 + steps))
+        t = tf.cast(step, tf.float32)
+        share = 1.0 - tf.minimum(self._decay, (1.0 + t) / (10.0 + t))  # 1 - d
 
         def approach(average: tf.Variable, weight: tf.Tensor, share: tf.Tensor) -> None:
             average.assign_add(tf.cast(share, average.dtype) * (weight - average))

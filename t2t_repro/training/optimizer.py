@@ -32,12 +32,7 @@ class SummedUpdate:
     def __init__(
         self, optimizer: keras.Optimizer, variables: list[keras.Variable], average: MovingAverage
     ) -> None:
-        names = ("gradient_accumulation_steps", "loss_scale_factor", "use_ema")
-        unsupported = ", ".join(name for name in names if getattr(optimizer, name))
-        if unsupported or type(optimizer).apply is not keras.Optimizer.apply:
-            problem = f"{type(optimizer).__name__} has {unsupported or 'its own `apply`'}"
-            fix = "bind TrainStep.micro_batches or MovingAverage.decay"
-            raise UserError(f"the optimizer {problem}, expected no more than `update_step`: {fix}.")
+        _check_supported(optimizer)
         # Keras would sum over replicas again, and no public option prevents it: `list` only copies.
         optimizer._all_reduce_sum_gradients = list
         self._strategy = tf.distribute.get_strategy()
@@ -66,3 +61,18 @@ class SummedUpdate:
             return tf.constant(True)  # Both branches of `cond` need a result; nobody reads it.
 
         tf.cond(all_usable, update, lambda: False)
+
+
+def _check_supported(optimizer: keras.Optimizer) -> None:
+    """Checks that an optimizer leaves to the update what the update does itself.
+
+    Raises:
+        UserError: the optimizer accumulates gradients, scales the loss, averages the weights, or
+            has its own `apply`.
+    """
+    names = ("gradient_accumulation_steps", "loss_scale_factor", "use_ema")
+    unsupported = ", ".join(name for name in names if getattr(optimizer, name))
+    if unsupported or type(optimizer).apply is not keras.Optimizer.apply:
+        problem = f"{type(optimizer).__name__} has {unsupported or 'its own `apply`'}"
+        fix = "bind TrainStep.micro_batches or MovingAverage.decay"
+        raise UserError(f"the optimizer {problem}, expected no more than `update_step`: {fix}.")

@@ -93,13 +93,22 @@ class RunState:
         return replace(self, epoch=self.epoch + 1, batch=0)
 
     def after_evaluation(self, scores: DevScores, criterion: Criterion) -> "RunState":
-        """Returns the state after a dev evaluation: best scores, and evaluations since the best."""
+        """Returns the state after a dev evaluation, which may have the best scores so far.
+
+        With another metric than before the best score starts afresh; with another criterion, the
+        count of stale evaluations.
+
+        Args:
+            scores: the result of the evaluation.
+            criterion: what an evaluation has to improve not to be stale.
+        """
         # Scores of different metrics are not compared; the nll is the same whatever the metric.
         best_score = self.best_score if self.metric in ("", scores.metric) else None
         sign = 1 if scores.higher_is_better else -1  # A score times its sign: higher is better.
         highest = -math.inf if best_score is None else sign * best_score
         # Between equal scores the nll decides.
-        is_best_score = (sign * scores.score, -scores.nll) > (highest, -self.nll_of_best_score)
+        rank, best_rank = (sign * scores.score, -scores.nll), (highest, -self.nll_of_best_score)
+        is_best_score = rank > best_rank
         is_best = is_best_score if criterion == "score" else scores.nll < self.best_nll
         # Evaluations that were judged by another criterion do not count.
         stale = self.stale if criterion == self.criterion else 0

@@ -41,7 +41,8 @@ class TrainingSchedule:
     def owes_evaluation(self, state: RunState) -> bool:
         """Returns whether a run that starts or resumes has to score the dev set first.
 
-        The last step has no scores yet if `steps` was lowered to it, or `patience`.
+        It has to if the state awaits an evaluation, or if the run is over at a step that was not
+        evaluated: `steps` or `patience` may have been lowered since.
         """
         return state.awaits_evaluation or (self.is_over(state) and state.evaluated_at != state.step)
 

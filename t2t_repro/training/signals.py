@@ -59,7 +59,7 @@ class StopRequest:
 def stop_requested() -> Iterator[StopRequest]:
     """Yields the request that the first SIGINT or SIGTERM makes; the second ends the process."""
     stop = StopRequest()
-    with _first_handled(stop.receive):
+    with _handling_first_signal(stop.receive):
         yield stop
 
 
@@ -68,10 +68,11 @@ def ended_by_signals() -> AbstractContextManager[None]:
 
     The second signal ends the process at once.
     """
-    return _first_handled(_end)
+    return _handling_first_signal(_end)
 
 
 def _end(number: int) -> None:
+    """Raises what ends the process: KeyboardInterrupt for SIGINT, SystemExit for SIGTERM."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     # The status that shells report for a process that the signal has killed.
@@ -79,8 +80,11 @@ def _end(number: int) -> None:
 
 
 @contextmanager
-def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
-    """Logs the block's first signal and passes it to `handle`; the second ends the process."""
+def _handling_first_signal(handle: Callable[[int], None]) -> Iterator[None]:
+    """Logs the first signal that comes in the block, and passes its number to `handle`.
+
+    The second ends the process. After the block, signals are handled as before it.
+    """
 
     def receive(number: int, _: object) -> None:
         # The second signal, of either kind, ends the process.
@@ -108,8 +112,14 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
 
 
 def _watch(arrivals: socket.socket) -> None:
-    """Logs the first signal; ends the process at the second, also during a long C call."""
-    # One byte is the number of a signal, of any that Python handles; no byte is the end.
+    """Logs the first signal; ends the process at the second, also during a long C call.
+
+    Returns when the other end of the socket is closed.
+
+    Args:
+        arrivals: receives a byte for each signal that Python handles: the signal's number.
+    """
+    # `recv` returns no byte at the end of the stream.
     numbers = (byte[0] for byte in iter(lambda: arrivals.recv(1), b""))
     ours = (number for number in numbers if number in SIGNALS)
     if first := next(ours, None):

@@ -78,7 +78,7 @@ class TrainLoop:
     def _train_epoch(self, state: RunState) -> RunState:
         """Trains to the end of the epoch, or of the run; returns the state there."""
         batches = self._wait_for_epoch(state)
-        # If one worker has been asked to stop, all of them stop.
+        # A worker without them was asked to stop: then all workers stop, before this epoch.
         all_have_batches = all(self.workers.gather(batches is not None))
         if batches is None or not all_have_batches:
             self._stop_at = state.step
@@ -114,7 +114,16 @@ class TrainLoop:
             return None
 
     def _evaluate(self, state: RunState, preview: bool = False) -> RunState:
-        """Scores the dev set, saves the best checkpoint; returns the state, unused if a preview."""
+        """Scores the dev set and reports it; saves a checkpoint if it is the best so far.
+
+        Args:
+            state: the state after the last update.
+            preview: whether only three sentences are translated. The run does not depend on it: no
+                checkpoint is saved, and the caller leaves the returned state unused.
+
+        Returns:
+            the state with these scores; with the evaluation still due if a signal interrupted it.
+        """
         self._read_last_update()
         began = time.monotonic()
         share = None  # It stays None if a signal interrupts the evaluation.
@@ -129,7 +138,7 @@ class TrainLoop:
             scores = self.evaluation.scores(shares)
         self.log.report_evaluation(state.step, scores, time.monotonic() - began)
         evaluated = state.after_evaluation(scores, self.schedule.criterion)
-        if not evaluated.stale and not preview:  # It is the best so far.
+        if not evaluated.stale and not preview:  # Not stale: it is the best so far.
             self.checkpoints.save_best(evaluated)
         return evaluated
 
@@ -156,18 +165,22 @@ class TrainLoop:
             place = f"step {step} (epoch {before.epoch}, batch {before.batch})"
             problem = f"the loss is {loss:g} and the gradient's norm {norm:g} at {place}"
             fix = "lower the learning rate or bind adam.clip_norm, then start again"
+            # Weights that are not finite were never written: an unusable update changes none.
             newest = self.checkpoints.newest or "none was written yet"
             intact = f"the last checkpoint is intact ({newest})"
             raise UserError(f"{problem}, expected finite numbers: {fix}; {intact}.")
         if result.stop_votes:
-            # All workers make one more update: it may be under way already.
+            # Any worker's vote. All workers make one more update: it may be under way already.
             self._stop_at = min(self._stop_at, step + 1)
         self.log.report_update(step, result, tokens, total_capacity)
 
     def _ends(self, state: RunState) -> bool:
-        """Returns whether the run is over, or stopped: one worker at once, several at one step."""
-        stopped = self._stop.is_made() if self.workers.count == 1 else state.step >= self._stop_at
-        return stopped or self.schedule.is_over(state)
+        """Returns whether the run ends here: by its schedule, or by a signal.
+
+        A signal stops a single worker at once, and several workers at the step `_stop_at`.
+        """
+        stops = self._stop.is_made() if self.workers.count == 1 else state.step >= self._stop_at
+        return stops or self.schedule.is_over(state)
 
     def _log_end(self, state: RunState) -> None:
         """Logs why the run ends, and sets `stopped_by` if a signal ends it."""

@@ -88,8 +88,8 @@ class TrainStep:
         # Rounded up.
         self.micro_batches_per_replica = per_replica = -(-self.settings.micro_batches // replicas)
         self.micro_batches = per_replica * replicas
-        local = own_replicas(self.strategy)
-        self.own_micro_batches = range(local.start * per_replica, local.stop * per_replica)
+        own = own_replicas(self.strategy)
+        self.own_micro_batches = range(own.start * per_replica, own.stop * per_replica)
         self.updated = updated_weights(self.model, self.settings.frozen)
         self.optimizer.build(self.updated)
         self.micro_batch_gradients = MicroBatchGradients(
@@ -132,7 +132,13 @@ class TrainStep:
         return self._update_all(tf.constant(step, tf.int64), Batch(source, target, capacity), vote)
 
     def _update(self, step: tf.Tensor, batch: Batch, vote: tf.Tensor) -> StepResult:
-        """Updates the weights by the gradient of a global batch."""
+        """Updates the weights by the gradient of a global batch; see `__call__`.
+
+        Args:
+            step: number of updates before this one.
+            batch: the micro-batches of this worker.
+            vote: 1 if this worker was asked to stop, 0 if not.
+        """
         sums, votes, gradients = self.strategy.run(self._gradients, args=(step, batch, vote))
         sums, votes = self._first_of((sums, votes))
         norm = tf.linalg.global_norm(self._first_of(gradients))
@@ -152,14 +158,21 @@ class TrainStep:
     def _gradients(
         self, step: tf.Tensor, batch: Batch, vote: tf.Tensor
     ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
-        """Computes one replica's micro-batches.
+        """Computes loss, votes and gradients on one replica, and sums them over all replicas.
 
-        It is given all micro-batches of its worker, a hundred kilobytes of ids, and cuts out its
-        own. Returns losses, votes and gradients of the mean loss, summed over all replicas.
+        Args:
+            step: number of updates before this one.
+            batch: all micro-batches of this worker, a hundred kilobytes of ids; the replica cuts
+                out its own.
+            vote: 1 if this worker was asked to stop, 0 if not.
+
+        Returns:
+            the sums of the losses, the number of votes, and a gradient of the mean loss per updated
+            variable, the same on every replica.
         """
         replica = tf.distribute.get_replica_context()
         count = self.micro_batches_per_replica
-        # Of the replica's first micro-batch: the number in the global batch, the index in `batch`.
+        # Of the replica's first micro-batch: its number in the global batch, its index in `batch`.
         number = tf.cast(replica.replica_id_in_sync_group, tf.int32) * count
         first = number - self.own_micro_batches.start
         source, target = (ids[first : first + count] for ids in (batch.source, batch.target))
@@ -175,7 +188,11 @@ class TrainStep:
         return sums, votes, gradients
 
     def _first_of(self, per_replica: Any) -> Any:
-        """Returns the first replica's values; all replicas have the same ones."""
+        """Returns tensors of the first replica, in the same structure; all replicas have the same.
+
+        Args:
+            per_replica: a result of `strategy.run`: tensors in nested tuples and lists.
+        """
         local_values = self.strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: local_values(value)[0], per_replica)
 

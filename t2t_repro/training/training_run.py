@@ -1,11 +1,10 @@
 """A run of the trainer: from prepared data and an update to a trained model directory."""
 
-import dataclasses
 import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -77,7 +76,7 @@ def train(
         step = make_step(experiment, initial, workers)
         with workers.chief_first():
             if workers.is_chief:
-                # Until the end of the run, not only of this block.
+                # Held until the end of the run: `chief_first` ends before.
                 lock.enter_context(directory.held("trainer"))
         run = TrainingRun(step, directory, workers, experiment, initial)
         return run.train(data_dir, configuration)
@@ -85,6 +84,11 @@ def train(
 
 def make_step(experiment: Experiment, initial: InitialModel | None, workers: Workers) -> TrainStep:
     """Seeds the process, and makes the model and its update on the devices of all workers.
+
+    Args:
+        experiment: settings of the run.
+        initial: the model that a new run starts from, if any; only its sizes are compared here.
+        workers: connected.
 
     Raises:
         UserError: the optimizer, the frozen parts or the initial model do not fit the model.
@@ -103,15 +107,20 @@ def make_step(experiment: Experiment, initial: InitialModel | None, workers: Wor
         model.build()
         optimizer, decay = settings.optimizer(), experiment.average.decay
         step = TrainStep(model, optimizer, experiment.step, settings.seed, jit_compile, decay)
-    message = "train: %s parameters; replicas: %d; micro-batches per batch: %d; XLA: %s"
-    parameters = f"{model.count_params():,}"
-    on_or_off = "on" if jit_compile else "off"
-    logging.info(message, parameters, strategy.num_replicas_in_sync, step.micro_batches, on_or_off)
+    _log_size(step)
+    return step
+
+
+def _log_size(step: TrainStep) -> None:
+    """Logs how many parameters the model has, how many of them are updated, and on what."""
+    replicas = step.strategy.num_replicas_in_sync
+    size = f"{step.model.count_params():,} parameters; replicas: {replicas}"
+    xla = "on" if step.jit_compile else "off"
+    logging.info(f"train: {size}; micro-batches per batch: {step.micro_batches}; XLA: {xla}")
     if step.settings.frozen:
         updated = sum(weight.shape.num_elements() for weight in step.updated)
         frozen = ", ".join(step.settings.frozen)
         logging.info(f"train: frozen: {frozen}; {updated:,} parameters are updated")
-    return step
 
 
 @dataclass
@@ -222,7 +231,7 @@ class TrainingRun:
                 directory.write_metadata(
                     self.step.model, data.subwords, configuration.config, configuration.operative
                 )
-                write_json(directory.epoch_json, dataclasses.asdict(report))
+                write_json(directory.epoch_json, asdict(report))
         if self.initial:
             state = self._start_from(self.initial, data)
         elif workers.is_chief and not self._checkpoints.newest:
@@ -233,15 +242,22 @@ class TrainingRun:
         return state, differences
 
     def _differences(self, report: EpochReport, config: str) -> list[str]:
-        """Returns the differences of bindings, then of the epoch, from an earlier start if any."""
-        of_epoch = differing_epoch(self.directory.epoch_json, dataclasses.asdict(report))
+        """Returns the differences from an earlier start: of bindings, then of the epoch.
+
+        There are none if this is the first start.
+        """
+        of_epoch = differing_epoch(self.directory.epoch_json, asdict(report))
         if not self.directory.config_gin.is_file():
             return of_epoch
         earlier = bindings_in(read_gin(self.directory.config_gin))
         return differing_values(earlier, bindings_in(config)) + of_epoch
 
     def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
-        """Copies the initial weights, writes ancestry.json; returns a state with scores due."""
+        """Starts the run from the weights of the initial model, and writes ancestry.json.
+
+        Returns:
+            the state of a new run that first scores the dev set.
+        """
         ancestor = initial.copy_weights_to(self.step.model, data.subwords)
         self.step.average.restart()
         self.workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
@@ -251,8 +267,11 @@ class TrainingRun:
         return RunState().awaiting_evaluation()
 
     def _log_start(self, state: RunState, differences: Sequence[str]) -> None:
-        """Logs where an earlier run goes on or has finished, and what differs from it, if any."""
-        # A new run. One that was stopped before its first update also has step 0, but a checkpoint.
+        """Logs where an earlier run goes on or has finished, and what differs from it.
+
+        Logs nothing about a new run.
+        """
+        # A run that was stopped before its first update has step 0 as well, but a checkpoint.
         if not state.step and not self._checkpoints.newest:
             return
         is_over = self.settings.schedule.is_over(state)
@@ -269,7 +288,12 @@ class TrainingRun:
             logging.info(f"train: {purpose}, give another --model_dir with {binding}")
 
     def _log_next_commands(self, data_dir: Path, split: str) -> None:
-        """Logs the commands to use after training; `split` is a flag of `evaluate`, or ""."""
+        """Logs the commands to use after training.
+
+        Args:
+            data_dir: the data that `evaluate` reads.
+            split: the flag by which `evaluate` gets its split, such as " --split=dev"; or "".
+        """
         path = self.directory.path
         model = f"--model_dir={shlex.quote(str(path))}"
         is_default = data_dir.absolute() == path.absolute().parent / "data"

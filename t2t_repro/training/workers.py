@@ -118,14 +118,14 @@ class Workers:
             chief_error = self.gather(None)[0]
             if chief_error is not None:
                 raise UserError(chief_error)
+            yield
+            return
         try:
             yield
         except UserError as error:
-            if self.is_chief:
-                self.gather(str(error))
+            self.gather(str(error))
             raise
-        if self.is_chief:
-            self.gather(None)
+        self.gather(None)
 
     def check_same(self, what: str, value: Any, hint: str = _SAME_COMMAND) -> None:
         """Checks that a value is the same on all workers.
@@ -161,7 +161,11 @@ class Workers:
         self.check_same("a --model_dir with the newest checkpoint", newest)
 
     def _connect(self) -> None:
-        """Waits for all workers, and sets `strategy`; from then on only the chief logs."""
+        """Waits for all workers, and sets `strategy`; from then on only the chief logs.
+
+        Raises:
+            UserError: the port of this worker is taken.
+        """
         who = f"worker {self.index} (of 0 to {self.count - 1})"
         logging.info("%s waits for the others; worker 0 writes the log", who)
         if not self.is_chief:
@@ -176,7 +180,7 @@ class Workers:
             num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
         )
         try:
-            with _signals_during_a_long_call():
+            with _deferring_sigterm():
                 self.strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
         except tf.errors.UnknownError as error:
             if "Could not start gRPC server" not in str(error):
@@ -188,7 +192,7 @@ class Workers:
 
     def _all_gather(self, row: np.ndarray) -> np.ndarray:
         """Concatenates arrays of one shape from all workers along the first axis, on CPUs."""
-        # Every collective has its own key, which is the same on all workers.
+        # TensorFlow matches the workers' calls by this key: all of them count their calls alike.
         self._gather_count += 1
         keys = {"group_key": _GROUP_KEY, "instance_key": self._gather_count}
         options = {"group_size": self.count, "ordering_token": [], "communication_hint": "ring"}
@@ -209,7 +213,8 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
     Returns:
         a MirroredStrategy; TensorFlow's default one for a single device.
     """
-    # Listing logical devices initialises them: afterwards the CPU cannot be split any more.
+    # Listing logical devices initialises them, and then the CPU cannot be split any more: they are
+    # listed only if there is a GPU.
     gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy([gpu.name for gpu in gpus])
@@ -222,7 +227,10 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
 
 
 def own_replicas(strategy: tf.distribute.Strategy) -> range:
-    """Returns the numbers of this process's replicas among those of all workers."""
+    """Returns the numbers of this process's replicas among those of all workers.
+
+    With 2 workers of 4 replicas each, these are 0 to 3 on the first worker, 4 to 7 on the second.
+    """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return range(strategy.num_replicas_in_sync)
     resolver = strategy.cluster_resolver
@@ -236,7 +244,7 @@ def find_workers() -> Workers:
     Without either, this process is the only one.
 
     Raises:
-        UserError: TF_CONFIG does not describe workers.
+        UserError: TF_CONFIG does not describe workers, or this process is none of them.
     """
     if os.environ.get("TF_CONFIG"):
         return _tf_config_workers()
@@ -246,7 +254,11 @@ def find_workers() -> Workers:
 
 
 def _tf_config_workers() -> Workers:
-    """Returns the workers of TF_CONFIG, the chief first; just this process if it names one."""
+    """Returns the workers of TF_CONFIG, the chief first; just this process if it names one.
+
+    Raises:
+        UserError: TF_CONFIG does not describe workers, or this process is none of them.
+    """
     try:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         jobs = resolver.cluster_spec().as_dict()
@@ -263,26 +275,27 @@ def _tf_config_workers() -> Workers:
 
 
 def _slurm_workers() -> Workers:
-    """Returns the workers that Slurm has started."""
+    """Returns the workers that Slurm has started, in the order of the names of their machines."""
     # Ports depend on the job, since two jobs may share a machine; all are below the ephemeral ones.
-    port = 12_000 + int(os.environ["SLURM_JOB_ID"]) % 20_000
+    first_port = 12_000 + int(os.environ["SLURM_JOB_ID"]) % 20_000
     # Setting gpus_per_node to the task count stops the resolver from probing GPUs.
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
     resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-        port_base=port, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
+        port_base=first_port, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
     )
     addresses = resolver.cluster_spec().as_dict()["worker"]
+    # The tasks of a machine have ports one after the other.
+    own_port = first_port + int(os.environ["SLURM_LOCALID"])
     # Not by Slurm's rank: the resolver sorts machines by name (n10 before n9), Slurm does not.
-    node, local_id = os.environ["SLURMD_NODENAME"], int(os.environ["SLURM_LOCALID"])
-    return Workers(addresses, addresses.index(f"{node}:{port + local_id}"))
+    return Workers(addresses, addresses.index(f"{os.environ['SLURMD_NODENAME']}:{own_port}"))
 
 
 @contextmanager
-def _signals_during_a_long_call() -> Iterator[None]:
-    """Lets signals work during a long call in C++.
+def _deferring_sigterm() -> Iterator[None]:
+    """Makes SIGTERM wait for the end of the block, which connects workers by a long call in C++.
 
-    Ctrl-C ends the process at once; SIGTERM waits for the end of the call. TensorFlow takes SIGTERM
-    for itself when it connects workers; Python's handler is set again.
+    Ctrl-C (SIGINT) ends the process at once: Python's handler would run only after the call, which
+    may take an hour. Both have Python's handlers again after the block.
     """
     sigint_handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     sigterm_handler = signal.getsignal(signal.SIGTERM)
@@ -291,12 +304,17 @@ def _signals_during_a_long_call() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, sigint_handler)
+        # TensorFlow has set a handler of its own. Python's gets a SIGTERM that has waited, once
+        # the signal is let through.
         signal.signal(signal.SIGTERM, sigterm_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 
 def _differing_json(value: Any, other: Any) -> str:
-    """Returns a value as JSON; of a list, only the first items that the other list lacks."""
+    """Returns a worker's value as JSON, for an error about another worker's value.
+
+    Of a list, only the first few items that the other list lacks.
+    """
     if isinstance(value, list):
         value = [item for item in value if item not in other][:_MOST_ITEMS]
     return json.dumps(value)

@@ -143,7 +143,7 @@ def test_words_without_marks_are_words_and_tags_are_none(terms):
     source: Any = WholeWords(["<pad>", "</s>", "<unk>", "red", "bird", "c", "<c>"])
     pair = SubwordPair(source, Letters(TARGET))
     glossary = Glossary(pair, terms("red bird\tx\nc\tx\n"), 1.0)
-    ids = tf.constant(source.encode(["<c> red bird"]))
+    ids = tf.constant(source.encode(["<c> bird red bird"]))
     assert tf.reduce_sum(glossary.begin(ids, tf.constant([9]), 1).wanted) == 1
 
 

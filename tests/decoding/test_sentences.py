@@ -86,6 +86,7 @@ def test_an_address_is_in_one_sentence_which_may_end_before_a_tag(sentences):
         ("~~A tree.~~", ["A tree."]),
         ("<i>A tree.</i> Yes.\u202c (2) Go\u202c", ["A tree.", "Yes.", "Go"]),
         ("&nbsp;A tree.\\n", ["A tree."]),
+        ("A tree.\\n", ["A tree."]),
         ("--- 00:14.167 --> 00:16.083 🌷🌷 123. %s", []),
         ("# The <b>tree</b>!", ["The <b>tree</b>!"]),
         ("See {a} (www.x.org). www.y.org", ["See {a} (www.x.org)."]),

@@ -17,7 +17,7 @@ from t2t_repro.decoding.settings import BeamSearch, ImportedBehaviour, MarianSea
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.text.marian import MarianFile, MarianSubwords
-from t2t_repro.text.subword_model import shared
+from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES
@@ -61,13 +61,21 @@ def test_the_code_of_a_language_is_the_first_id_of_a_translation(make, model, su
     # A term that is missing costs its bonus, though not at the step of the code.
     (tmp_path / "terms.tsv").write_text("bird\tcloud\n")
     terms: Any = partial(Glossary, file=str(tmp_path / "terms.tsv"), bonus=1e-3)
-    found = [
-        Translator([model], pair, replace(plain.settings, grammar=grammar)).translate(["red bird"])
-        for grammar in (None, terms)
-    ]
-    (((without,),), ((with_term,),)) = found
-    assert with_term.text == without.text
-    assert with_term.score < without.score - 1e-4
+    unpenalized = replace(plain.settings, search=BeamSearch(1, 0.0))
+    sides = SubwordPair(pair.source, subwords)
+    with_terms = Translator([model], sides, replace(unpenalized, grammar=terms))
+    scored = [Translator([model], sides, unpenalized), with_terms]
+    without, found = (one.translate(["the red bird"])[0][0].score for one in scored)
+    longest = max(map(len, subwords.encode(["cloud", "Cloud"]))) - 1
+    assert without - found == pytest.approx(1e-3 * longest, rel=0.02)
+    # The code counts in the length.
+    limit = len(pair.source.encode(["a"])[0]) + 8
+    cut = scored[0].translate(["a", "a"], prefixes=["a " * limit, "a " * (limit - 1)])
+    assert [best.truncated for best, *_ in cut] == [True, False]
+    # Without a target language, its code is no subword, and no part of a term.
+    codes[1] = ""
+    path.write_bytes(MarianFile(subwords.sentencepiece(), pieces, languages=codes).content())
+    Glossary(SubwordPair(MarianSubwords(path), subwords), str(tmp_path / "terms.tsv"), 1.0)
     # Besides its codes, such a line has no ids.
     assert translator.translate(["\u200b"]) == [[Translation("", 0.0)]]
 

@@ -14,6 +14,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from t2t_repro.decoding.sentences import translate_split
+from t2t_repro.errors import UserError
 from t2t_repro.serving.server import Options, Server
 from tests.decoding.random_translator import ODD_LINES
 from tests.serving.conftest import Held
@@ -226,6 +227,13 @@ def serving(translator, scenario, **options):
         return found
 
     return asyncio.run(run())
+
+
+def test_a_port_that_was_taken_meanwhile_is_one_line(translator):
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        options = OPTIONS._replace(rest_port=busy.getsockname()[1])
+        with pytest.raises(UserError, match="--rest_port"):
+            asyncio.run(Server(translator, options, [], workers=2).serve())
 
 
 def test_what_was_received_before_sigterm_is_answered(translator):

@@ -60,7 +60,7 @@ class Corpus(Protocol):
 
 
 def given_splits(train: _Entry, dev: _Entry | None, test: _Entry | None) -> dict[str, _Entry]:
-    """Returns the entries that are not None, by the name of their split."""
+    """Returns the entries by the name of their split, without those that are None."""
     given = {"train": train, "dev": dev, "test": test}
     return {split: entry for split, entry in given.items() if entry is not None}
 

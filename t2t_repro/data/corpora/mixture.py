@@ -106,12 +106,8 @@ class Mixture:
             _check_unmixed(f"Mixture.corpora: {name!r}", corpora[name])
         if unknown := sorted(set(tags) - set(names)):
             raise UserError(f"Mixture.tags has {unknown[0]!r}, expected some of {_listed(names)}.")
-        if weights is not None and temperature is not None:
-            raise UserError("Mixture.weights and .temperature are both bound: bind only one.")
-        if weights is not None and set(weights) != set(names):
-            raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
-        if weights is not None and not any(weights.values()):
-            raise UserError("Mixture.weights are all 0, expected one above 0.")
+        if weights is not None:
+            _check_weights(weights, names, has_temperature=temperature is not None)
         tags_of = {name: tuple(tags.get(name, "").split()) for name in names}
         self.parts = tuple(Part(name, corpora[name], tags_of[name]) for name in names)
         self._weights = weights
@@ -246,7 +242,11 @@ class EpochMixture:
         self._seed = seed
 
     def sentences(self, epoch: int) -> NDArray[np.int64]:
-        """Returns an epoch's sentence indices, ascending, with repetitions. Epochs count from 0."""
+        """Returns the indices of an epoch's sentences in the store, ascending, with repetitions.
+
+        Args:
+            epoch: from 0.
+        """
         repeated = [
             np.repeat(np.arange(stored.start, stored.stop), self._repeats(index, name, epoch))
             for index, (name, stored) in enumerate(self.corpora.items())
@@ -254,9 +254,16 @@ class EpochMixture:
         return np.concatenate(repeated)
 
     def _repeats(self, index: int, name: str, epoch: int) -> NDArray[np.int64]:
-        """Counts how often an epoch has each sentence of a corpus, [size]."""
+        """Counts how often an epoch has each sentence of a corpus, [size].
+
+        Args:
+            index: the corpus's number in the mixture, for its own random numbers.
+            name: its name.
+            epoch: from 0.
+        """
         size, count = len(self.corpora[name]), self.counts[name]
-        # The epoch's positions in the stream. Each permutation of the corpus is one round.
+        # The epoch's positions in the endless stream of the corpus (see the module). Each
+        # permutation of all its sentences is one round.
         start, stop = epoch * count, (epoch + 1) * count
         # Counted before `stop`, less those before `start`: once for every whole round, and once
         # more for the sentences of the begun round.
@@ -266,7 +273,13 @@ class EpochMixture:
         return repeats
 
     def _round_until(self, index: int, size: int, position: int) -> NDArray[np.int64]:
-        """Returns the sentences of corpus `index`, from 0, before `position` in the same round."""
+        """Returns the sentences of a corpus before a position of its stream, in the same round.
+
+        Args:
+            index: the corpus's number in the mixture.
+            size: number of its sentences, which are numbered from 0.
+            position: in the stream, from 0. None is before the first position of a round.
+        """
         number, offset = divmod(position, size)
         if not offset:
             return np.empty(0, np.int64)
@@ -275,10 +288,38 @@ class EpochMixture:
 
 
 def _check_unmixed(parameter: str, corpus: Corpus) -> None:
-    """Checks that a corpus inside another one is not a mixture, whose weights would be lost."""
+    """Checks that a corpus inside another one is not a mixture, whose weights would be lost.
+
+    Args:
+        parameter: the gin parameter that the corpus is bound to, for the error.
+        corpus: the inner corpus.
+
+    Raises:
+        UserError: it is a mixture.
+    """
     if isinstance(corpus, Mixture):
         problem = f"{parameter} is a mixture, expected a single corpus"
         raise UserError(f"{problem}: list all corpora in one Mixture.")
+
+
+def _check_weights(weights: Mapping[str, float], names: list[str], has_temperature: bool) -> None:
+    """Checks the weights that are given of a mixture's corpora.
+
+    Args:
+        weights: by name.
+        names: the names of the corpora.
+        has_temperature: whether a temperature is given too.
+
+    Raises:
+        UserError: a temperature is given too, a corpus has no weight, a weight is of no corpus, or
+            all are 0.
+    """
+    if has_temperature:
+        raise UserError("Mixture.weights and .temperature are both bound: bind only one.")
+    if set(weights) != set(names):
+        raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
+    if not any(weights.values()):
+        raise UserError("Mixture.weights are all 0, expected one above 0.")
 
 
 def _listed(names: Iterable[str]) -> str:

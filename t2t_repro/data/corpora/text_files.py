@@ -101,18 +101,28 @@ class TextFilesCorpus:
                 _warn_if_exchanged(self._files["train"][0], paths)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split, entry after entry; `download_dir` is not used."""
+        """Returns an iterator over the pairs of a split, entry after entry.
+
+        `download_dir` is not used. `prepare` has checked the files.
+        """
         return chain.from_iterable(map(_read, self._files[split]))
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
-    """Returns the paths of each entry of a split, whose value is one entry or a list of them."""
-    # A tuple of names is a pair. Any other tuple is a list of entries, as every list is.
-    is_pair = not isinstance(value, str | list) and all(isinstance(name, str) for name in value)
-    if isinstance(value, str) or is_pair:
-        return [_parse_entry(split, value)]
+    """Returns the paths of each entry of a split.
+
+    Args:
+        split: its name, for errors.
+        value: one entry or a list of them, as given in gin.
+
+    Raises:
+        UserError: an entry is neither one file nor two different ones, or the list is empty.
+    """
+    # One entry: a name, or a tuple of names. Any other tuple is a list of entries, as lists are.
+    is_entry = not isinstance(value, list) and all(isinstance(name, str) for name in value)
     # An empty list is refused like an entry without files.
-    return [_parse_entry(split, entry) for entry in value or [()]]
+    entries: Sequence[Any] = [value] if is_entry else value or [()]
+    return [_parse_entry(split, entry) for entry in entries]
 
 
 def _parse_entry(split: str, entry: Any) -> tuple[Path, ...]:
@@ -124,7 +134,7 @@ def _parse_entry(split: str, entry: Any) -> tuple[Path, ...]:
     names = (entry,) if isinstance(entry, str) else entry
     # Not `Path.expanduser`, which fails where a user has no home.
     paths = tuple(Path(expanduser(str(name))) for name in names)
-    # Two names may lead to one file.
+    # Two names may lead to one file, e.g. by a link.
     are_different = len({*map(realpath, paths)}) == len(paths)
     if len(paths) not in (1, 2) or not are_different:
         problem = f"TextFilesCorpus.{split} is {entry!r}"
@@ -134,14 +144,18 @@ def _parse_entry(split: str, entry: Any) -> tuple[Path, ...]:
 
 
 def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
-    """Returns an iterator over the pairs of an entry; `_count_lines` has checked its columns."""
+    """Returns an iterator over the pairs of an entry, whose columns `_count_lines` has checked."""
     if len(paths) == 2:
         return zip(*map(read_lines, paths), strict=True)
     return (tuple(line.split("\t")) for line in read_lines(paths[0]))  # type: ignore[misc]
 
 
 def _count_lines(path: Path, columns: int) -> int:
-    """Counts the lines of a file, and checks that they have `columns` columns, 1 or 2.
+    """Counts the lines of a file, and checks that they are text of some columns.
+
+    Args:
+        path: a file of an entry.
+        columns: 2 if the file is the whole entry, 1 if it is one side.
 
     Raises:
         UserError: the file is not plain text, or too many lines have another number of columns.
@@ -150,10 +164,11 @@ def _count_lines(path: Path, columns: int) -> int:
     for pattern, kind in _FORMATS.items():
         if re.match(pattern, start, re.I):
             raise UserError(f"{path} is {kind}, expected text: convert it to {_PLAIN_TEXT}.")
-    # One byte a line, so at most 255.
+    # The columns of each line. They are bytes, at most 255, since a corpus has millions of lines.
     counts = bytes(min(line.count("\t") + 1, 255) for line in read_lines(path))
     unfit = [number for number, count in enumerate(counts, start=1) if count != columns]
-    # Real text has a stray tab here and there: one in the 29,000 German lines of Multi30k.
+    # The text of one side has a stray tab here and there: one in the 29,000 German lines of
+    # Multi30k. In two columns, a stray tab would make the pair wrong.
     tolerated = len(counts) / 1000 if columns == 1 else 0
     if len(unfit) > tolerated:
         problem = f"{path}, line {unfit[0]}: {counts[unfit[0] - 1]} tab-separated columns"
@@ -164,13 +179,18 @@ def _count_lines(path: Path, columns: int) -> int:
 
 @cache  # A process checks a corpus several times, but warns once.
 def _warn_if_exchanged(first: tuple[Path, ...], other: tuple[Path, ...]) -> None:
-    """Warns if the source of an entry looks like the target of the first entry."""
-    source, target = _count_four_grams(first)
-    other_source, _ = _count_four_grams(other)
+    """Warns if the source of an entry looks like the target of the first entry.
+
+    Args:
+        first: the paths of the first entry of the split train.
+        other: the paths of the entry, which may be the first too.
+    """
+    first_source, first_target = _count_four_grams(first)
+    source, _ = _count_four_grams(other)
     # Twice as many is no chance: even languages that are not related share names and numbers.
-    if (other_source & target).total() > 2 * (other_source & source).total():
-        other_files, files = (" and ".join(map(str, paths)) for paths in (other, first))
-        logging.warning(f"{other_files}: source and target look exchanged, compared with {files}")
+    if (source & first_target).total() > 2 * (source & first_source).total():
+        files, first_files = (" and ".join(map(str, paths)) for paths in (other, first))
+        logging.warning(f"{files}: source and target look exchanged, compared with {first_files}")
 
 
 def _count_four_grams(paths: tuple[Path, ...]) -> list[Counter[str]]:

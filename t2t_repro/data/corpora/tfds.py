@@ -117,7 +117,11 @@ class TfdsCorpus:
             raise UserError(f"{problem}: copy it again, or run tfds build {self.name}.") from error
 
     def _builder(self) -> Any:
-        """Opens the data set, prepared or not."""
+        """Opens the data set, prepared or not.
+
+        Raises:
+            UserError: TFDS has none of this name.
+        """
         import tensorflow_datasets as tfds
 
         # TFDS reads the variable only when it is imported.
@@ -130,7 +134,11 @@ class TfdsCorpus:
             raise UserError(f"{problem}, expected {expected}.") from error
 
     def _prepared_builder(self) -> Any:
-        """Opens the data set; checks that it is prepared, and has the languages and the splits."""
+        """Opens the data set.
+
+        Raises:
+            UserError: it is unknown or not prepared, or lacks a language or a split.
+        """
         builder = self._builder()
         if not builder.is_prepared():
             problem = f"TFDS's {self.name!r} is not prepared in {builder.data_dir}"
@@ -149,7 +157,12 @@ class TfdsCorpus:
 
 
 def _records(builder: Any, split: str) -> Iterator[Any]:
-    """Yields batches of serialised examples: each a list of bytes, or a tensor [batch]."""
+    """Yields the serialised examples of a split in batches: a list of bytes, or a tensor [batch].
+
+    Args:
+        builder: a prepared data set.
+        split: TFDS's name of the split, e.g. "train[:10%]".
+    """
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -167,7 +180,7 @@ def _records(builder: Any, split: str) -> Iterator[Any]:
 
 
 def _one_line(sentence: bytes) -> str:
-    """Decodes a sentence; line breaks, with the white space around them, become one space."""
+    """Decodes a sentence in UTF-8; line breaks and white space around them become one space."""
     text = sentence.decode("utf-8")
     if "\n" not in text:
         return text

@@ -43,7 +43,7 @@ def write_argos_package(
     if codes := [*translator.tags.languages.values()]:
         problem = f"sources of the model begin with a language code such as {codes[0]}"
         raise UserError(f"{problem}, which Argos does not write: give --format=ctranslate2.")
-    # Such as ["English", "German"].
+    # Such as ["English", "German"]; a code without a name in English is its own name.
     in_english = [Locale("en").languages.get(code, code) for code in languages]
     # As Argos Translate names its own.
     name = f"translate-{'_'.join(languages)}-{version.replace('.', '_')}"
@@ -54,8 +54,8 @@ def write_argos_package(
     with whole_directory(export_dir) as partial:
         package = partial / name
         write_ctranslate2_model(translator, weights, package / "model")
-        # A shared model is written once, where Argos reads it. Two models, one for each side, stay
-        # for `import_ctranslate2`.
+        # A shared SentencePiece model is written once, where Argos reads it. Two of them, one for
+        # each side, stay beside the model for `import_ctranslate2`; Argos reads the source's.
         (package / "model" / SHARED_SUBWORDS).unlink(missing_ok=True)
         (package / "sentencepiece.model").write_bytes(sentencepiece)
         write_json(package / "metadata.json", metadata)

@@ -66,7 +66,7 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
         OSError: the directory is not empty, or cannot be written.
     """
     spec = _specification(translator)
-    # There is one name if both sides share a model. Words have none.
+    # There is one name if both sides share a model: then `zip` leaves the second side out.
     sides = zip(translator.subwords.files(), translator.subwords, strict=False)
     files = {name: side.sentencepiece() for name, side in sides if not _has_words(side)}
     spec.validate()
@@ -78,18 +78,23 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
 
 
 def _specification(translator: Translator) -> Spec:
-    """Returns CTranslate2's specification of a model, with weights and vocabularies."""
+    """Returns CTranslate2's specification of a model, with weights and vocabularies.
+
+    Raises:
+        UserError: CTranslate2 cannot express the model.
+    """
     model, layer = translator.model, translator.model.config
     supported = {
         "LayerConfig.activation": (layer.activation, sorted(layout.ACTIVATIONS)),
-        # CTranslate2 has settings for these, so any value passes: 0 stands for it.
+        # Other engines lack these settings and CTranslate2 has them. In place of the model's value,
+        # which may be any, a 0 is compared with 0.
         **{f"Transformer.{key}": (0, [0]) for key in ("start_id", "first_position", "source_eos")},
     }
     check_exportable(model, "CTranslate2", supported)
     sizes = {
         "num_heads": layer.num_heads,
         "pre_norm": layer.normalization == "pre",
-        # The only depth of heads: the smaller of d_k and d_v is padded with zeros.
+        # One depth for d_k and d_v: heads of the smaller one are padded with zeros.
         "head_dim": max(layer.key_depth, layer.value_depth),
         "activation": layout.ACTIVATIONS[layer.activation],
     }
@@ -113,7 +118,11 @@ def _specification(translator: Translator) -> Spec:
 
 
 def _tables(translator: Translator) -> dict[str, Array]:
-    """Returns embeddings, softmax (a bias where needed) and positions, by CTranslate2's names."""
+    """Returns embeddings, softmax and positions, by CTranslate2's names.
+
+    They are [ids or positions, d_model]. The softmax has a bias, [ids], if the model has one, or if
+    there are ids that translations must not have.
+    """
     model = translator.model
     tables = {
         layout.SOURCE: model.source_embedding.looked_up(),
@@ -122,8 +131,8 @@ def _tables(translator: Translator) -> dict[str, Array]:
     }
     if translator.forbidden or model.logits_bias is not None:
         # The only way in which a CTranslate2 model can forbid ids.
-        bias = tables[layout.LOGITS_BIAS] = logits_bias(model)
-        bias[[*translator.forbidden]] = _NEVER
+        tables[layout.LOGITS_BIAS] = logits_bias(model)
+        tables[layout.LOGITS_BIAS][[*translator.forbidden]] = _NEVER
     # At least CTranslate2's default of max_input_length.
     longest_source = max(translator.max_source_length, 1024)
     positions = max(longest_source, translator.max_target_length(longest_source))
@@ -135,39 +144,45 @@ def _tables(translator: Translator) -> dict[str, Array]:
 
 
 def _layers(model: Transformer) -> dict[str, Any]:
-    """Returns all layers' weights, and queries' scales, by CTranslate2's names."""
+    """Returns all layers' weights, and queries' scales, by CTranslate2's names.
+
+    Weights that CTranslate2 stores as one matrix, such as those of query, key and value, are joined
+    one below the other.
+    """
+    # By the name of the matrix: its parts by their index in it.
     matrices: dict[str, dict[int, Array]] = defaultdict(dict)
     tensors: dict[str, Any] = {}
     for weight in layer_weights(model):
-        name, part, _ = layout.place_of(weight)
-        matrices[name][part] = _with_common_depth(weight, model.config)
+        name, index, _ = layout.place_of(weight)
+        matrices[name][index] = _with_common_depth(weight, model.config)
         if weight.part == "query":
+            # Otherwise CTranslate2 takes the depth of the padded heads.
             tensors[layout.scale_of(weight)] = model.config.key_depth**-0.5
     for name, parts in matrices.items():
-        tensors[name] = np.concatenate([parts[part] for part in sorted(parts)])
+        tensors[name] = np.concatenate([parts[index] for index in sorted(parts)])
     return tensors
 
 
 def _with_common_depth(weight: LayerWeight, layer: LayerConfig) -> Array:
-    """Returns a weight [outputs, ...], each head padded with zeros to the common depth.
+    """Returns a weight [outputs, inputs] or [outputs], its heads padded with zeros to one depth.
 
-    One without heads is only transposed.
+    The depth is the larger of d_k and d_v. A weight without heads is only transposed.
     """
     value = np.array(weight.variable)
     is_output = weight.part == "output"
-    # The output's bias is added after the heads are joined.
+    # The output's bias has no heads: it is added after they are joined.
     if weight.part not in ("query", "key", "value", "output") or (is_output and value.ndim == 1):
         return value.T
-    # Heads are on the last axis, [..., num_heads * depth]; those of the output on the first.
-    flat = value.T if is_output else value
-    heads = flat.reshape(*flat.shape[:-1], layer.num_heads, -1)
+    # [..., num_heads * depth]: the output alone has its heads on the first axis.
+    heads_last = value.T if is_output else value
+    heads = heads_last.reshape(*heads_last.shape[:-1], layer.num_heads, -1)
     missing = max(layer.key_depth, layer.value_depth) - heads.shape[-1]
     # Zeros are added at the end of the last axis alone.
     padded = np.pad(heads, [*[(0, 0)] * (heads.ndim - 1), (0, missing)])
-    joined = padded.reshape(*flat.shape[:-1], -1)
+    joined = padded.reshape(*heads_last.shape[:-1], -1)
     return joined if is_output else joined.T
 
 
 def _has_words(side: SubwordModel) -> bool:
-    """Returns whether text is split at blanks, without a SentencePiece model."""
+    """Returns whether a side's text is split at blanks, without a SentencePiece model."""
     return isinstance(side, MarianSubwords) and side.content.kind == "words"

@@ -29,7 +29,7 @@ def place_of(weight: LayerWeight) -> tuple[str, int, int]:
 
     Returns:
         the name of the matrix that holds it; its index among the parts of that matrix, one below
-        the other; the number of parts.
+        the other; the number of parts. The key of a self-attention has index 1 of 3.
     """
     names = _NAMES.table[weight.sublayer or "stack"]
     parts = [part for part, name in names.items() if name == names[weight.part]]
@@ -37,5 +37,5 @@ def place_of(weight: LayerWeight) -> tuple[str, int, int]:
 
 
 def scale_of(weight: LayerWeight) -> str:
-    """Returns the name of the scalar by which a weight's sub-layer multiplies its queries."""
+    """Returns the name of the scalar by which a weight's attention multiplies its queries."""
     return _NAMES.of(weight._replace(part="scale"))

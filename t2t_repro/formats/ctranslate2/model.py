@@ -39,18 +39,16 @@ from t2t_repro.vocabulary import PAD_ID
 # Ids of special tokens that a vocabulary lacks. They count from the end of a table, where as many
 # rows of zeros are added.
 _NO_PAD, _NO_EOS, _NO_UNK = -1, -2, -3
-_ADDED_ROWS = 3
 
 # The code of a language in M2M-100 and NLLB; here it is `>>de<<`, as in Marian's models.
 _LANGUAGE = re.compile("^(?:__([a-z]+)__|([a-z]{3}_[A-Z][a-z]{3}))$")
-
-# Sinusoids in float32 differ by at most this times 10 + position: the angle's error grows.
-_ROUNDING = 1e-6
 
 
 @np.errstate(all="ignore")  # NaN and infinity are refused where they are read.
 def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedModel:
     """Reads a model directory of CTranslate2: model.bin, config.json and vocabularies.
+
+    A model in a package of Argos Translate gets Argos's search, any other one our default.
 
     Args:
         folder: the directory; in a package of Argos Translate metadata.json lies beside it.
@@ -64,24 +62,26 @@ def read_ctranslate2(folder: Path, splitters: Sequence[Path] = ()) -> ImportedMo
     file, config = _ModelBin(folder / layout.MODEL), SettingsFile(folder / layout.CONFIG)
     config.require_all(layout.SETTINGS["config"])
     search: dict[str, object] = {}
-    spm_paths = splitters or _find_splitters(folder)
-    if (metadata := folder.with_name("metadata.json")).exists():
-        SettingsFile(metadata).require_all(layout.SETTINGS["package"])
+    splitter_paths = splitters or _find_splitters(folder)
+    if (argos_metadata := folder.with_name("metadata.json")).exists():
+        SettingsFile(argos_metadata).require_all(layout.SETTINGS["package"])
         search |= layout.SETTINGS["argos_search"]
-        spm_paths = spm_paths or _find_splitters(metadata.parent)
-    # Of source and target, or one for both. Words have none.
-    spms = [imported.read_sentencepiece(path) for path in spm_paths] or [b""]
+        splitter_paths = splitter_paths or _find_splitters(argos_metadata.parent)
+    # Of source and target, or one for both: the first is the source's, the last the target's.
+    # Without any, text is words.
+    spms = [imported.read_sentencepiece(path) for path in splitter_paths] or [b""]
     source = _read_side("source", config, file.table(layout.SOURCE), spms[0])
     target = _read_side("target", config, file.table(layout.TARGET), spms[-1])
     tables = _tables(file, source.ids, target.ids)
-    arguments = _arguments(file, config, tables) | _positions(file, tables)
+    arguments = _arguments(file, config, tables) | _position_arguments(file, tables)
     arguments["start_id"] = _start_id(file, config, target, tables["embedding/table"])
     file.check_size(arguments)
+    # CTranslate2 counts layers from 0. Below 0, its default among them, ours is kept.
     if (layer := file.scalars.value("decoder/alignment_layer", -1)) >= 0:
         search["Aligner.layer"] = layer + 1
     model = Transformer(**arguments)
     model.build()
-    _assign(model, file, tables)
+    _assign_weights(model, file, tables)
     config.warn({"bos_token"})
     decoding = imported.decoding_bindings("a model of CTranslate2", search)
     return ImportedModel(model, imported.ImportedText(source, target), decoding, layout.MODEL)
@@ -103,17 +103,25 @@ class _ModelBin(imported.WeightsFile):
         self.d_model = np.shape(self.arrays.get(layout.SOURCE, [[]]))[-1]
 
     def table(self, name: str) -> Array:
-        """Returns a matrix [rows, d_model] of any number of rows; raises what `value` raises."""
+        """Returns a matrix [rows, d_model], of as many rows as it has, as float32.
+
+        Raises:
+            UserError: it is missing, is no such matrix, or is not of finite floats.
+        """
         return self.value(name, (len(self.arrays.get(name, ())), self.d_model))
 
 
 def _find_splitters(folder: Path) -> list[Path]:
-    """Finds the SentencePiece models in a folder: of source and target, one for both, or none."""
+    """Finds the SentencePiece models in a folder: of source and target, one for both, or none.
+
+    Raises:
+        UserError: there are too many, one of two sides has none, or one is a bpe.model.
+    """
     # Sorted by name: the source's is the first.
     paths = [path for path in imported.files_in(folder) if path.suffix in (".spm", ".model")]
     names = [path.name for path in paths]
-    are_sides = any(name.startswith(("source", "target")) for name in names)
-    allowed_counts = [2] if are_sides else [0, 1]
+    # One for each side if a name says so.
+    allowed_counts = [2] if any(name.startswith(("source", "target")) for name in names) else [0, 1]
     if "bpe.model" in names or len(paths) not in allowed_counts:
         problem = f"{folder} has {', '.join(names)}, expected one SentencePiece model or one a side"
         raise UserError(f"{problem}: give --sentencepiece; bpe.model cannot be imported.")
@@ -123,7 +131,11 @@ def _find_splitters(folder: Path) -> list[Path]:
 def _read_side(side: str, config: SettingsFile, table: Array, splitter: bytes) -> ImportedSide:
     """Reads the vocabulary of a side, which lies beside config.json, in our order of ids.
 
-    `table` has its embeddings, [vocab, d_model]; `splitter` is b"" where text is words.
+    Args:
+        side: "source" or "target"; a vocabulary of both, if there is one, counts instead.
+        config: the settings, with the names of special tokens.
+        table: the embeddings of the side, [vocab, d_model].
+        splitter: its SentencePiece model; b"" where text is words.
 
     Raises:
         UserError: the vocabulary and the table have different sizes, EOS is missing where it is
@@ -131,13 +143,14 @@ def _read_side(side: str, config: SettingsFile, table: Array, splitter: bytes) -
     """
     names = product(("shared", side), ("json", "txt"))
     paths = [config.path.with_name(f"{name}_vocabulary.{suffix}") for name, suffix in names]
-    # If there is none, the error names the first.
+    # The first that exists. If there is none, the error names the first.
     path = next(filter(Path.exists, paths), paths[0])
     tokens = imported.read_file(path, _read_tokens)
     # Reversed, so that of equal tokens the first one counts.
     ids = {token: number for number, token in reversed([*enumerate(tokens)])}
     eos_token, unk_token = config.value("eos_token", "</s>"), config.value("unk_token", "<unk>")
     eos, unk = ids.get(eos_token, _NO_EOS), ids.get(unk_token, _NO_UNK)
+    # A translation ends with EOS; sources do so in some models.
     needs_eos = side == "target" or config.value("add_source_eos", False)
     if len(tokens) != len(table) or eos == unk or (needs_eos and eos == _NO_EOS):
         needed = f"{len(table)} with {eos_token} and {unk_token}: copy the model's vocabulary"
@@ -145,21 +158,36 @@ def _read_side(side: str, config: SettingsFile, table: Array, splitter: bytes) -
     pad = _pad_id(config.value("decoder_start_token", ""), ids, (eos, unk), table)
     # One of the pattern's two groups has the code, the other is empty.
     pieces = {number: _LANGUAGE.sub(r">>\1\2<<", token) for token, number in ids.items()}
+    # The names of special tokens that the vocabulary lacks; unused for those that it has.
     pieces |= {_NO_PAD: "<pad -1>", _NO_EOS: eos_token, _NO_UNK: unk_token}
     file = MarianFile(splitter, [], kind="pieces" if splitter else "words")
     return ImportedSide.in_our_order(file, pieces, [pad, eos, unk], len(tokens))
 
 
-def _pad_id(start_token: str, ids: Mapping[str, int], others: Sequence[int], table: Array) -> int:
-    """Returns the id of the first token for PAD that has a row of zeros, or else `_NO_PAD`."""
+def _pad_id(start_token: str, ids: Mapping[str, int], taken: Sequence[int], table: Array) -> int:
+    """Returns the id of the token that can be PAD, or `_NO_PAD` if there is none.
+
+    Our embedding of PAD is zero. So it is the first of "<pad>", "<blank>" and `start_token` that
+    has a row of zeros, and is not EOS or UNK.
+
+    Args:
+        start_token: the token with which a translation begins, in Marian's models PAD; "" for none.
+        ids: the id of every token.
+        taken: the ids of EOS and UNK.
+        table: the embeddings, [vocab, d_model].
+    """
     for token in ("<pad>", "<blank>", start_token):
-        if token in ids and ids[token] not in others and not table[ids[token]].any():
+        if token in ids and ids[token] not in taken and not table[ids[token]].any():
             return ids[token]
     return _NO_PAD
 
 
 def _read_tokens(path: Path) -> list[str]:
-    """Reads the tokens in the order of ids: from lines, or in JSON from a list or a map to ids."""
+    """Reads the tokens in the order of ids: from lines, or in JSON from a list or a map to ids.
+
+    Raises:
+        ValueError: the file is damaged, or the ids of a map are not 0, 1, 2 and so on.
+    """
     text = read_at_most(path, MAX_FILE_BYTES).decode()
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     tokens = json.loads(text) if path.suffix == ".json" else lines
@@ -171,7 +199,13 @@ def _read_tokens(path: Path) -> list[str]:
 
 
 def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table: Array) -> int:
-    """Returns our id of the token with which a translation begins; PAD for a zero vector."""
+    """Returns our id of the token with which a translation begins; PAD for a zero vector.
+
+    `table` has the embeddings of the target in our order, [ids, d_model].
+
+    Raises:
+        UserError: the token is not in the target's vocabulary.
+    """
     token = config.value("decoder_start_token", "")
     if token not in target.file.pieces:
         raise config.refused("decoder_start_token", "a token of the target's vocabulary")
@@ -181,24 +215,29 @@ def _start_id(file: _ModelBin, config: SettingsFile, target: ImportedSide, table
 
 
 def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
-    """Returns embeddings, softmax and logits' bias in our order, by our names; tied tables once.
+    """Returns embeddings, softmax and logits' bias in our order, by our names.
 
-    `source` and `target` have the file's id of each of our ids, below 0 where it has none: [ids].
+    Tables with equal numbers are tied: they are one table, under one name. The bias is left out
+    where the model needs none.
+
+    Args:
+        file: the model.bin.
+        source: the file's id of each of our ids of the source, below 0 where it has none: [ids].
+        target: the same of the target.
     """
     source_rows = _in_our_order(file.table(layout.SOURCE), source) * _scale(file, "encoder")
     target_rows = _in_our_order(file.table(layout.TARGET), target) * _scale(file, "decoder")
     softmax = _in_our_order(file.table(layout.SOFTMAX), target)
     # Tables are compared without row 0, of PAD: embeddings do not look it up.
+    tables = {"embedding/table": target_rows, "softmax/table": softmax}
     if np.array_equal(softmax[1:], target_rows[1:]):
         # Tied: the table is the softmax's, which needs the row of PAD.
         tables = {"embedding/table": softmax}
-    else:
-        tables = {"embedding/table": target_rows, "softmax/table": softmax}
     is_shared = np.array_equal(source, target) and np.array_equal(source_rows[1:], target_rows[1:])
     if not is_shared:
         tables["source_embedding/table"] = source_rows
     has_bias = layout.LOGITS_BIAS in file.arrays
-    # The logits of added rows need a bias that keeps them out of the softmax.
+    # The logits of added rows, with ids below 0, need a bias that keeps them out of the softmax.
     if has_bias or target.min() < 0:
         rows = len(file.arrays[layout.TARGET])
         bias = file.value(layout.LOGITS_BIAS, (rows,)) if has_bias else np.zeros(rows, np.float32)
@@ -209,7 +248,7 @@ def _tables(file: _ModelBin, source: Ids, target: Ids) -> dict[str, Array]:
 def _in_our_order(table: Array, ids: Ids, fill: float = 0.0) -> Array:
     """Returns the rows `ids` of a table [rows, ...]; rows of ids below 0 are filled with `fill`."""
     # Ids below 0 count from the end, where the added rows are.
-    added = np.full((_ADDED_ROWS, *table.shape[1:]), fill, np.float32)
+    added = np.full((3, *table.shape[1:]), fill, np.float32)
     return np.concatenate([table, added])[ids]
 
 
@@ -217,7 +256,8 @@ def _scale(file: _ModelBin, stack: str) -> float:
     """Returns the factor of a stack's embeddings, divided by ours: √d_model."""
     ours = np.float32(file.d_model**0.5)
     factor = file.scalars.value(f"{stack}/scale_embeddings")
-    if not isinstance(factor, float):  # A flag; if it is missing, it is on.
+    # A float is the factor itself. Any other value is a flag for ours, on if it is missing.
+    if not isinstance(factor, float):
         factor = 1.0 if factor == 0 else ours
     return float(np.float32(factor) / ours)
 
@@ -254,10 +294,12 @@ def _arguments(file: _ModelBin, config: SettingsFile, tables: dict[str, Array]) 
 
 
 def _common_scalar(scalars: SettingsFile, field: str, default: int | None) -> Any:
-    """Returns the value of all scalars such as "encoder/num_heads", the default if none is there.
+    """Returns the value that a field has in all stacks, or the default where the file has none.
+
+    Of "num_heads" it is the value of "encoder/num_heads" and of "decoder/num_heads".
 
     Raises:
-        UserError: they differ.
+        UserError: the values differ.
     """
     names = [name for name in scalars.values if name.endswith(f"/{field}")]
     value = scalars.values[names[0]] if names else default
@@ -266,8 +308,12 @@ def _common_scalar(scalars: SettingsFile, field: str, default: int | None) -> An
     return value
 
 
-def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
-    """Returns the `Transformer`'s arguments for positions; adds learned ones to `tables`."""
+def _position_arguments(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
+    """Returns the `Transformer`'s arguments for positions; adds learned ones to `tables`.
+
+    Without tables they are OpenNMT-tf's sinusoids. With tables of the same sinusoids for both
+    stacks, up to rounding, they are these; otherwise they are learned, as many as both tables have.
+    """
     if not layout.POSITIONS.keys() & file.arrays.keys():
         # CTranslate2 then computes OpenNMT-tf's sinusoids.
         return {"positional_encoding": "concatenated", "first_position": 1}
@@ -279,17 +325,18 @@ def _positions(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
         expected = SINUSOIDS[kind](positions, file.d_model)
         # [stack, position, d_model]
         errors = [abs(table[:length] - expected) for table in encodings.values()]
-        if (np.max(errors, axis=(0, 2)) <= _ROUNDING * (10 + positions)).all():
+        # Those in float32 differ by rounding, which grows with the position, as the angle does.
+        if (np.max(errors, axis=(0, 2)) <= 1e-6 * (10 + positions)).all():
             return {"positional_encoding": kind, "first_position": first}
     tables |= {ours: table[:length] for ours, table in encodings.items()}
     return {"positional_encoding": "learned", "max_length": length}
 
 
-def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) -> None:
+def _assign_weights(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) -> None:
     """Assigns all weights of a model: those of its layers from `file`, the others from `tables`.
 
     Raises:
-        UserError: the file lacks weights, or has others.
+        UserError: the file lacks weights, has others, or has a scalar of something that we lack.
     """
     for variable in model.trainable_variables:
         if name_of(variable) in tables:
@@ -298,15 +345,21 @@ def _assign(model: Transformer, file: _ModelBin, tables: Mapping[str, Array]) ->
     for weight in layer_weights(model):
         names.add(layout.place_of(weight)[0])
         weight.variable.assign(_layer_value(file, weight, model.config.key_depth))
-    scalars = file.scalars
-    file.check_names({*names, *scalars.values})
+    file.check_names({*names, *file.scalars.values})
+    understood = {*file.scalars.known, *layout.SETTINGS["without_effect"]}
     # All other scalars must be 0.
-    for name in scalars.values.keys() - scalars.known - {*layout.SETTINGS["without_effect"]}:
-        scalars.require(name)
+    for name in file.scalars.values.keys() - understood:
+        file.scalars.require(name)
 
 
 def _layer_value(file: _ModelBin, weight: LayerWeight, key_depth: int) -> Array:
-    """Returns the value of a layer's weight, cut out of the file's matrix and transposed."""
+    """Returns the value of a layer's weight, cut out of the file's matrix and transposed.
+
+    Queries of another scale than our 1 / √key_depth are multiplied by what makes up for it.
+
+    Raises:
+        UserError: the matrix is missing, or has another shape.
+    """
     name, part, part_count = layout.place_of(weight)
     rows, *columns = weight.variable.shape[::-1]
     # The matrix has all parts, one below the other.

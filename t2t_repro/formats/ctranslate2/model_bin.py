@@ -24,10 +24,12 @@ _HEADER = 6, "TransformerSpec", 7
 def read_model_bin(path: Path) -> dict[str, NDArray]:
     """Reads all variables by name, and aliases as further names.
 
-    Matrices of integers are dequantized. All others stay on the disk, memory-mapped.
+    Matrices of integers are dequantized, and their scales left out. All others stay on the disk,
+    memory-mapped.
 
     Raises:
         ValueError: the file is damaged, or of another kind or version.
+        LookupError: a variable has an unknown type, or an alias names no variable.
     """
     reader = ByteReader(np.memmap(path, mode="r"))
     header = reader.read_number("<u4"), _read_name(reader), reader.read_number("<u4")
@@ -35,6 +37,7 @@ def read_model_bin(path: Path) -> dict[str, NDArray]:
         problem = f"its version, specification and revision are {header}, expected {_HEADER}"
         raise ValueError(f"{problem}: convert the model again with CTranslate2 3 or 4")
     arrays = {_read_name(reader): _read_values(reader) for _ in range(reader.read_number("<u4"))}
+    # A list, since the loop removes the scales from `arrays`.
     for name in [name for name in arrays if f"{name}_scale" in arrays]:
         # Transposed, so that a vector of scales divides rows.
         arrays[name] = (arrays[name].T / arrays.pop(f"{name}_scale")).T
@@ -50,7 +53,7 @@ def _read_name(reader: ByteReader) -> str:
 
 
 def _read_values(reader: ByteReader) -> NDArray:
-    """Reads the rank, sizes, type and values of a variable; returns the values."""
+    """Reads the rank, sizes, type and values of a variable; returns the values, in this shape."""
     sizes = [reader.read_number("<u4") for _ in range(reader.read_number("u1"))]
     dtype = _TYPES[reader.read_number("u1")]
     return reader.read_array("u1", reader.read_number("<u4")).view(dtype).reshape(sizes)

@@ -55,8 +55,6 @@ _ACTIVATIONS = {"silu": "swish", **{name: name for name in names.ACTIVATIONS.val
 
 _POSITIONS = ("interleaved", "halves", "concatenated")
 _SPECIAL_IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": PAD_ID}
-# The mean length of target sentences where that of the training data is not known.
-_MEAN_LENGTH = 25.0
 
 
 class HuggingFaceModel:
@@ -76,24 +74,27 @@ class HuggingFaceModel:
     """
 
     def __init__(self, translator: Translator, mean_length: float | None = None) -> None:
-        self._model = model = translator.model
+        model = translator.model
         _check_supported(model)
-        self._longest_source = longest = translator.max_source_length
-        self._positions = max(longest, translator.max_target_length(longest))
-        self._mean_length = mean_length or _MEAN_LENGTH
-        self._is_shared = model.own_source_embedding is None
+        self._model = model
+        self._max_source = translator.max_source_length
+        self._positions = max(self._max_source, translator.max_target_length(self._max_source))
+        # A usual length of sentences, where that of the training data is not known.
+        self._mean_length = mean_length or 25.0
+        self._shares_table = model.own_source_embedding is None
         # [1, d_model]
         pad_row = np.array(model.softmax.table)[PAD_ID : PAD_ID + 1]
         # In Marian's form, a table that is looked up has zeros in the row of PAD.
         self._loses_pad = model.own_softmax is None and bool(pad_row.any())
         repeats_pad = self._loses_pad and not translator.settings.imported.forbid_pad
-        # [0 or 1, d_model], added as the last rows.
+        # [0 or 1, d_model], behind all other rows of the target's table.
         self._last_rows = pad_row if repeats_pad else pad_row[:0]
         last = ["<pad_column>"] if repeats_pad else []
         source, target = translator.subwords.each(marian_file)
-        self._target = _with_rows(target, model.vocab_size, last)
-        self._source = _with_rows(source, model.source_vocab_size, last if self._is_shared else [])
-        self.generation = self._generation(translator)
+        self._target = _padded(model.vocab_size, target, last)
+        # One table has one vocabulary; a table of the source alone needs no repeated row.
+        self._source = _padded(model.source_vocab_size, source, last if self._shares_table else [])
+        self.generation = self._generation_settings(translator)
         self.differences = list(self._differences(translator))
 
     def write(self, export_dir: Path, card: str) -> None:
@@ -102,7 +103,7 @@ class HuggingFaceModel:
         Raises:
             OSError: the directory is not empty, or cannot be written.
         """
-        text = tokenizer_files(self._source, self._target, self._longest_source)
+        text = tokenizer_files(self._source, self._target, self._max_source)
         with whole_directory(export_dir) as partial:
             for name, content in text.items():
                 (partial / name).write_bytes(content)
@@ -117,24 +118,28 @@ class HuggingFaceModel:
         # The axis d_model has another order there.
         order = their_order(self._model)
         tables = {name: np.take(table, order, 1) for name, table in self._tables().items()}
-        bias = logits_bias(self._model)
+        own_bias = logits_bias(self._model)
         # A repeated row of PAD has its bias, too.
-        bias = np.append(bias, np.repeat(bias[PAD_ID], len(self._last_rows)))
+        bias = np.append(own_bias, np.repeat(own_bias[PAD_ID], len(self._last_rows)))
         if self._loses_pad:
+            # Its row of zeros must not count in the softmax.
             bias[PAD_ID] = NEVER
         weights = layers_as_marians(self._model) | tables | {names.LOGITS_BIAS: bias[None]}
         return {name: np.ascontiguousarray(weight) for name, weight in weights.items()}
 
     def _tables(self) -> dict[str, Array]:
-        """Returns the tables [ids or positions, d_model in our order], by PyTorch's names."""
+        """Returns the tables [ids or positions, d_model in our order], by PyTorch's names.
+
+        These are the embeddings, an untied softmax, and "concatenated" positions.
+        """
         model = self._model
         target = np.concatenate([model.embedding.looked_up(), self._last_rows])
-        tables = {names.SHARED: target} if self._is_shared else {}
-        if model.own_softmax:
+        tables = {names.SHARED: target} if self._shares_table else {}
+        if model.own_softmax is not None:
             tables[names.SOFTMAX] = np.array(model.softmax.table)
-        if not self._is_shared or model.own_softmax:
-            # Source and target differ, or the softmax differs, and then transformers tie nothing: a
-            # table that both sides share is repeated.
+        if model.own_softmax is not None or not self._shares_table:
+            # Without a tied softmax transformers tie no tables at all: then each side has its own,
+            # even where both have the same numbers.
             tables[names.SOURCE] = model.source_embedding.looked_up()
             tables[names.TARGET] = target
         if model.positional_encoding.kind == "concatenated":
@@ -143,14 +148,14 @@ class HuggingFaceModel:
         return tables
 
     def _config(self) -> dict[str, Any]:
-        """Returns the content of config.json."""
+        """Returns the content of config.json: the model's sizes, by the names of transformers."""
         model, layer = self._model, self._model.config
         config = {
             **SETTINGS["exported"],
             "d_model": layer.d_model,
             "vocab_size": len(self._source.pieces),
             "decoder_vocab_size": len(self._target.pieces),
-            "share_encoder_decoder_embeddings": self._is_shared,
+            "share_encoder_decoder_embeddings": self._shares_table,
             "tie_word_embeddings": model.own_softmax is None,
             "max_position_embeddings": self._positions,
             "activation_function": _ACTIVATIONS[layer.activation],
@@ -165,11 +170,15 @@ class HuggingFaceModel:
             config[f"{stack}_ffn_dim"] = layer.d_ff
         return config
 
-    def _generation(self, translator: Translator) -> dict[str, Any]:
-        """Returns the content of generation_config.json."""
-        search = translator.settings.search
+    def _generation_settings(self, translator: Translator) -> dict[str, Any]:
+        """Returns the content of generation_config.json, the default search of `generate`.
+
+        A search other than beam search becomes a greedy one; `differences` says so.
+        """
+        search, imported = translator.settings.search, translator.settings.imported
         settings: dict[str, Any] = {
             **_SPECIAL_IDS,
+            # PAD begins a translation, and does not occur in it.
             "bad_words_ids": [[token] for token in sorted({PAD_ID, *translator.forbidden})],
             # `generate` counts the start token, too.
             "max_length": self._positions,
@@ -178,12 +187,16 @@ class HuggingFaceModel:
         if isinstance(search, BeamSearch) and search.beam_size > 1:
             settings["num_beams"] = search.beam_size
             settings["length_penalty"] = round(equal_exponent(search, self._mean_length), 3)
-        if translator.settings.imported.forbid_pad and translator.settings.imported.renormalize:
+        # Otherwise forbidden ids keep their probability, as in our search.
+        if imported.forbid_pad and imported.renormalize:
             settings["renormalize_logits"] = True
         return settings
 
     def _differences(self, translator: Translator) -> Iterator[str]:
-        """Yields the differences of transformers' decoding, a line each."""
+        """Yields how transformers' decoding differs, a line each; nothing where it does not.
+
+        Differences that every exported model has are left out; the module names them.
+        """
         search = translator.settings.search
         alpha = self.generation.get("length_penalty")
         if not isinstance(search, BeamSearch):
@@ -199,25 +212,29 @@ class HuggingFaceModel:
             yield "forbidden ids keep their probability here; transformers share it among others"
 
 
-def _with_rows(file: MarianFile, rows: int, last: list[str]) -> MarianFile:
-    """Returns a side with `rows` pieces, new ones after its own, and then `last`."""
-    # No text has these.
-    more = [f"<row_{number}>" for number in range(len(file.pieces), rows)]
-    return replace(file, pieces=[*file.pieces, *more, *last])
+def _padded(rows: int, file: MarianFile, last: list[str]) -> MarianFile:
+    """Returns a side with a name for every row of its table: `rows` names, and then `last`.
+
+    A row that has no piece is "<row_32000>", with its own number.
+    """
+    fillers = [f"<row_{number}>" for number in range(len(file.pieces), rows)]
+    return replace(file, pieces=[*file.pieces, *fillers, *last])
 
 
 def their_order(model: Transformer) -> np.ndarray:
-    """Returns which of our axes stands at each place of Marian's vectors: [d_model] indices."""
+    """Returns the index in our vectors of each element of Marian's: [d_model].
+
+    For "interleaved" positions it is 0, 2, 4, ..., 1, 3, 5, ...: sines first, then cosines.
+    """
     ours = np.arange(model.config.d_model)
-    if model.positional_encoding.kind in ("halves", "concatenated"):
-        return ours
-    return np.concatenate([ours[0::2], ours[1::2]])
+    has_sines_first = model.positional_encoding.kind in ("halves", "concatenated")
+    return ours if has_sines_first else np.concatenate([ours[0::2], ours[1::2]])
 
 
 def layers_as_marians(model: Transformer) -> dict[str, Array]:
-    """Returns the weights of all layers, by Hugging Face's names.
+    """Returns the weights of all layers in Marian's form, by PyTorch's names.
 
-    Missing biases are zeros.
+    Matrices are [outputs, inputs], and scaled as the module says. Missing biases are zeros.
 
     Args:
         model: built, post-norm, with num_heads heads of depth d_model / num_heads.
@@ -238,30 +255,35 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
 
 
 def _depths(model: Transformer) -> dict[str, int]:
+    """Returns the number of layers of "encoder" and "decoder"."""
     return {"encoder": model.num_layers, "decoder": model.num_decoder_layers}
 
 
 def _axis_and_power(weight: LayerWeight, depth: int) -> tuple[int | None, int]:
     """Returns how Marian's form changes a weight [outputs, inputs] of a stack of `depth` layers.
 
-    It has `their_order` on the returned axis, if not None, and is s^power times ours.
+    Returns:
+        axis: the one of length d_model, which gets `their_order`; None where there is none.
+        power: the weight is multiplied by s^power, with the module's s: 1 where it is added to
+            scaled vectors or makes them, -1 where it reads them, 0 where it does neither.
     """
     if weight.part == "norm":
         is_last = weight.sublayer == "feed_forward" and weight.layer == depth - 1
         return 0, int(not is_last)
-    # Inputs of a stack, and the memory, are not scaled.
-    reads_input = weight.sublayer == "self_attention" and weight.layer == 0
+    # Vectors before a stack's first norm, and the memory, are not scaled.
+    is_before_norms = weight.sublayer == "self_attention" and weight.layer == 0
     reads_memory = weight.sublayer == "memory_attention" and weight.part in ("key", "value")
-    power = int(not reads_input and not reads_memory)
+    power = 0 if is_before_norms or reads_memory else 1
     if weight.part in ("output", "outer"):
         return 0, power
+    # All other kernels read vectors. Their biases stay within the sub-layer.
     return (1, -power) if weight.kind == "kernel" else (None, 0)
 
 
 def equal_exponent(search: BeamSearch, length: float) -> float:
     """Returns the α with which length^α grows as fast as a search's penalty at a length.
 
-    For `power_penalty` that is its own α; for the paper's, α·length / (length + 5).
+    For `power_penalty` that is its own α; for the paper's, about α·length / (length + 5).
 
     Args:
         search: a search with any penalty.
@@ -269,12 +291,17 @@ def equal_exponent(search: BeamSearch, length: float) -> float:
     """
     lengths = np.array([round(length), round(length) + 1])
     penalties = np.array(search.penalty(lengths, search.length_penalty), np.float64)
-    # The slope of log(penalty) over log(length).
+    # The slope of log(penalty) over log(length), from this length to the next: that of length^α
+    # is α.
     return float(np.diff(np.log(penalties)).item() / np.diff(np.log(lengths)).item())
 
 
 def _check_supported(model: Transformer) -> None:
-    """Checks that Marian's form can hold a model; raises a UserError if not."""
+    """Checks that Marian's form can hold a model.
+
+    Raises:
+        UserError: it cannot; the error names the setting.
+    """
     layer = model.config
     depth = layer.d_model // layer.num_heads
     supported = {

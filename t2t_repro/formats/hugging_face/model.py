@@ -119,27 +119,48 @@ def read_hugging_face(directory: Path, **languages: str | None) -> ImportedModel
     positions = position_kind(file, config.positions, d_model, config.family.positions)
     model = Transformer(**config.model, positional_encoding=positions)
     model.build()
-    source_rows = _rows(directory, config, text.source.ids, model.source_vocab_size)
-    target_rows = _rows(directory, config, text.target.ids, model.vocab_size)
+    source_rows = _row_numbers(directory, config, text.source.ids, model.source_vocab_size)
+    target_rows = _row_numbers(directory, config, text.target.ids, model.vocab_size)
     load_weights(model, file, {"source": source_rows, "target": target_rows})
-    forbids_pad = config.pad in config.forbidden
-    others = [number for number in config.forbidden if number != config.pad]
+    settings = _decoding_settings(config, text.max_length, target_rows)
     licence = licence_of(directory) or "not stated"
     logging.info(f"the model's licence: {licence}")
     origin = f"{config.family.origin}, with the settings that it came with; licence: {licence}"
-    settings: dict[str, object] = {
-        **config.search,
-        "Translator.max_source_length": min(config.positions, text.max_length or config.positions),
-        "ImportedBehaviour.forbid_pad": forbids_pad,
-        "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
-        # argsort inverts the permutation: it has our id of each of theirs.
-        "ImportedBehaviour.forbidden_ids": tuple(np.argsort(target_rows)[others].tolist()),
-    }
     return ImportedModel(model, text, imported.decoding_bindings(origin, settings), file.path.name)
 
 
-def _rows(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
-    """Returns the model's id of each of our ids, [count]: `ids`, then all that have no piece."""
+def _decoding_settings(config: Config, longest: int | None, ids: Ids) -> dict[str, object]:
+    """Returns gin's bindings of the model's search, its limits and its forbidden ids.
+
+    Args:
+        config: the model's settings.
+        longest: the most subwords of a sentence for the tokenizer; None without a limit.
+        ids: the model's id of each of our ids of the target: [vocab].
+    """
+    forbids_pad = config.pad in config.forbidden
+    others = [number for number in config.forbidden if number != config.pad]
+    return {
+        **config.search,
+        "Translator.max_source_length": min(config.positions, longest or config.positions),
+        "ImportedBehaviour.forbid_pad": forbids_pad,
+        "ImportedBehaviour.renormalize": forbids_pad and config.renormalizes,
+        # argsort inverts the permutation: it has our id of each of theirs.
+        "ImportedBehaviour.forbidden_ids": tuple(np.argsort(ids)[others].tolist()),
+    }
+
+
+def _row_numbers(directory: Path, config: Config, ids: Ids, count: int) -> Ids:
+    """Returns the model's id of each of our ids, [count].
+
+    Args:
+        directory: directory of the model, for the error.
+        config: the model's settings.
+        ids: the model's ids that have a piece, in our order, which begins with PAD and EOS.
+        count: the number of the model's ids. Those without a piece follow `ids`.
+
+    Raises:
+        UserError: the vocabulary has more pieces than the model has ids, or another PAD or EOS.
+    """
     pad, eos = ids[:2].tolist()
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         settings = f"{count} ids, pad_token_id = {config.pad} and eos_token_id = {config.eos}"
@@ -157,8 +178,8 @@ def read_config(directory: Path) -> Config:
     """
     config = SettingsFile(directory / CONFIG)
     # Older models have the settings of the search in config.json.
-    path = directory / GENERATION
-    generation = SettingsFile(path) if path.exists() else config
+    search_json = directory / GENERATION
+    generation = SettingsFile(search_json) if search_json.exists() else config
     family = config.one_of("model_type", FAMILIES, "marian")
     config.require_all(family.required)
     if not config.value("scale_embedding"):
@@ -167,14 +188,15 @@ def read_config(directory: Path) -> Config:
     for settings in (config, generation):
         settings.require("decoder_start_token_id", config.value(family.start))
     model = _model_arguments(config, family)
-    own_eos = generation.value("eos_token_id")
-    eos = _single(config.value("eos_token_id") if own_eos is None else own_eos)
+    search_eos = generation.value("eos_token_id")
+    eos = _single(config.value("eos_token_id") if search_eos is None else search_eos)
     penalty = generation.value("length_penalty", 1.0)
     if penalty < 0:
+        # It would prefer short translations, as no length penalty of ours does.
         generation.ignored.append(f"length_penalty = {penalty}")
     ours = Config(
-        family,
-        model,
+        family=family,
+        model=model,
         pad=config.value("pad_token_id"),
         eos=eos,
         positions=config.size("max_position_embeddings"),
@@ -184,18 +206,22 @@ def read_config(directory: Path) -> Config:
             "BeamSearch.penalty": "@power_penalty",
             "Translator.max_extra_length": 50,
         },
-        forbidden=_forbidden(generation, model["vocab_size"], eos),
+        forbidden=_forbidden_ids(generation, model["vocab_size"], eos),
         renormalizes=bool(generation.value("renormalize_logits")),
     )
-    _warn_of_others(config, generation)
+    # By now all fields that are read are known.
+    _warn_of_unused(config, generation)
     return ours
 
 
-def _warn_of_others(config: SettingsFile, generation: SettingsFile) -> None:
-    """Logs settings that have an effect in transformers and none here; both may be one file."""
+def _warn_of_unused(config: SettingsFile, generation: SettingsFile) -> None:
+    """Logs the settings that have an effect in transformers, and none here.
+
+    `config` and `generation` are the same object if the model has one file for both.
+    """
     harmless = {*config.known, *generation.known, *SETTINGS["without_effect"]}
     if generation is not config:
-        # Settings of the search in config.json are then not used.
+        # transformers, too, then leave out settings of the search in config.json.
         config.warn(harmless.union(SETTINGS["search"]))
     # These have no effect if they are 1.
     factors = "num_beam_groups", "repetition_penalty"
@@ -207,15 +233,17 @@ def _single(ids: Any) -> Any:
     return ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
 
 
-def _forbidden(generation: SettingsFile, rows: int, eos: int) -> list[int]:
+def _forbidden_ids(generation: SettingsFile, rows: int, eos: int) -> list[int]:
     """Returns the ids that no translation may have: of bad_words_ids = [[5], [2, 3]], only 5.
 
-    Phrases, EOS and ids that are not below `rows` are added to `generation.ignored`.
+    What we cannot forbid is added to `generation.ignored`, for the warning: phrases, EOS, and what
+    is no id from 0 to `rows` - 1.
     """
     words = [_single(word) for word in generation.value("bad_words_ids", [])]
+    # Not isinstance: True is an int.
     ids = [word for word in words if type(word) is int and 0 <= word < rows and word != eos]
-    if others := [word for word in words if word not in ids]:
-        generation.ignored.append(f"bad_words_ids = {others}")
+    if ignored := [word for word in words if word not in ids]:
+        generation.ignored.append(f"bad_words_ids = {ignored}")
     return ids
 
 
@@ -227,9 +255,9 @@ def _model_arguments(config: SettingsFile, family: Family) -> dict[str, Any]:
     """
     # Defaults are those of transformers.
     source_rows = config.size("vocab_size")
-    shares = config.value("share_encoder_decoder_embeddings", True)
-    ties = config.value("tie_word_embeddings", True)
-    if shares:
+    shares_embedding = config.value("share_encoder_decoder_embeddings", True)
+    ties_softmax = config.value("tie_word_embeddings", True)
+    if shares_embedding:
         config.require("decoder_vocab_size", source_rows)
     # Encoder and decoder have the same `LayerConfig`.
     for name in ("ffn_dim", "attention_heads"):
@@ -249,23 +277,24 @@ def _model_arguments(config: SettingsFile, family: Family) -> dict[str, Any]:
             activation=config.one_of("activation_function", ACTIVATIONS, family.activation),
             **family.layers,
         ),
-        "tied_embeddings": imported.TIED[bool(shares), bool(ties)],
-        "source_vocab_size": None if shares else source_rows,
+        "tied_embeddings": imported.TIED[bool(shares_embedding), bool(ties_softmax)],
+        "source_vocab_size": None if shares_embedding else source_rows,
         **family.model,
     }
 
 
 def read_weights(directory: Path) -> WeightsFile:
-    """Reads the weights in PyTorch's names and layout.
+    """Reads the weights of a directory, in PyTorch's names and layout.
 
-    The file is model.safetensors, or its shards, or tf_model.h5.
+    The first of these counts: model.safetensors, the index of its shards, tf_model.h5.
 
     Raises:
-        UserError: the file is missing or damaged.
+        UserError: none of them is there, or a file is damaged or a pointer of Git LFS.
     """
     for name, read in ((SAFETENSORS, load_file), (_INDEX, _read_shards), (TF_WEIGHTS, _read_h5)):
         if (path := directory / name).exists():
             return WeightsFile(path, read)
+    # The advice below would not help with a pointer.
     imported.refuse_pointer(directory / "pytorch_model.bin")
     raise UserError(
         f"{directory} has no {SAFETENSORS} or {TF_WEIGHTS} (a pytorch_model.bin is a pickle, which "
@@ -277,7 +306,11 @@ def read_weights(directory: Path) -> WeightsFile:
 
 
 def _read_shards(index: Path) -> dict[str, NDArray]:
-    """Reads the files that an index names, from the folder of the index."""
+    """Reads all weights of the files that an index names, from the folder of the index.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
     # Such as {"lm_head.weight": "model-00001-of-00002.safetensors"}.
     file_of_weight: dict[str, str] = dict(read_json(index)["weight_map"])
     # `name` leaves out folders: an index cannot have files read from elsewhere.
@@ -287,10 +320,15 @@ def _read_shards(index: Path) -> dict[str, NDArray]:
 
 
 def _read_h5(path: Path) -> dict[str, NDArray]:
-    """Reads a file of `TFMarianMTModel.save_pretrained`, in PyTorch's names and layout."""
+    """Reads a file of `TFMarianMTModel.save_pretrained`, in PyTorch's names and layout.
+
+    Raises:
+        ValueError: the file would expand to too many bytes, or has a weight of neither stack.
+    """
     tensors: dict[str, NDArray] = {}
 
     def add(name: str, dataset: Any) -> None:
+        # All others are groups, whose datasets are visited, too.
         if isinstance(dataset, h5py.Dataset):
             # HDF5 may compress: a small file could fill the memory.
             imported.check_expanded(path, dataset.nbytes)
@@ -307,16 +345,18 @@ def _read_h5(path: Path) -> dict[str, NDArray]:
 def _pytorch_name(parts: list[str], last: str) -> str:
     """Returns PyTorch's name of a weight from its path in Keras, which repeats outer names.
 
-    Of "model/tf_marian_mt_model/model/encoder/layers.0/fc1" and "kernel" it is
+    Of the parts of "model/tf_marian_mt_model/model/encoder/layers.0/fc1" and of "kernel" it is
     "model.encoder.layers.0.fc1.weight".
+
+    Raises:
+        ValueError: the path has no stack.
     """
     if last == LOGITS_BIAS:
         return last
     # The table of both sides; its layer is "shared", or has a name such as "model.shared".
     if parts[-1].endswith("shared"):
         return SHARED
-    # The last stack in the path begins the weight's own name. If there is none, `read_file` reports
-    # the ValueError.
+    # The last stack in the path begins the weight's own name.
     start = max(index for index, part in enumerate(parts) if part in ("encoder", "decoder"))
     return ".".join(["model", *parts[start:], NAMES.table["kinds"].get(last, last)])
 
@@ -333,13 +373,14 @@ def position_kind(
         kinds: the possible ones; the first if there are no tables, or if it is the only one.
 
     Raises:
-        UserError: the tables are of no kind that we have.
+        UserError: the tables are of none of these kinds, or of another size.
     """
-    names = [name for name in POSITIONS if name in file.arrays and len(kinds) > 1]
+    names = [name for name in POSITIONS if name in file.arrays]
+    if len(kinds) == 1 or not names:
+        return kinds[0]
     tables = [file.value(name, (length, d_model)) for name in names]
     for kind in kinds:
-        # Without tables, nothing has checked that `length` fits into memory.
-        expected = SINUSOIDS[kind](np.arange(length if tables else 0), d_model)
+        expected = SINUSOIDS[kind](np.arange(length), d_model)
         # 4e-3: twice the most by which a number below 1 differs from its bfloat16.
         fits = [np.allclose(table, expected, rtol=0, atol=4e-3) for table in tables]
         # Transformers compute the first kind for a stack whose table is not stored.
@@ -367,16 +408,23 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
     _share_tied(file, model)
     for name, (variable, side) in weights.items():
         shape = tuple(variable.shape)
-        # Without a side it is a layer's weight, which PyTorch has transposed; else it has our rows.
-        value = file.value(name, shape if side else shape[::-1])
-        variable.assign(value[rows[side]] if side else value.T)
+        if side:
+            variable.assign(file.value(name, shape)[rows[side]])
+        else:
+            # A layer's weight, which has no rows for ids: PyTorch stores it transposed.
+            variable.assign(file.value(name, shape[::-1]).T)
 
 
 def _share_tied(file: WeightsFile, model: Transformer) -> None:
-    """Adds a tied table to `file` under all of its names; the file may have it under any."""
-    source = [SHARED, SOURCE] if model.own_source_embedding is None else []
-    softmax = [SOFTMAX] if model.own_softmax is None else []
-    names = [*source, TARGET, *softmax]
+    """Adds the model's tied table to `file` under all of its names; it may be there under any.
+
+    A file without the table is left as it is.
+
+    Raises:
+        UserError: tables that are tied in the model differ in the file.
+    """
+    names = [SHARED, SOURCE, TARGET] if model.own_source_embedding is None else [TARGET]
+    names += [SOFTMAX] if model.own_softmax is None else []
     stored = [name for name in names if name in file.arrays]
     tables = [file.arrays[name] for name in stored]
     if not all(np.array_equal(tables[0], table) for table in tables):

@@ -27,13 +27,18 @@ _LANGUAGES = ("source_language", "target_language")
 
 
 def licence_of(directory: Path) -> str:
-    """Returns the licence in the card of a downloaded model, the first of several; "" if none."""
+    """Returns the licence that the card of a downloaded model states; "" if it states none.
+
+    Of a list with a line for each item, that is the first item. Any other value is returned as it
+    stands, without quotes around it: also "[mit, apache-2.0]" and "mit # see LICENSE".
+    """
     card = directory / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.exists() else ""
     # A card begins with metadata, in YAML: a line of "---", and all lines before the next one.
-    metadata_lines = re.match(r"---\n(?:(?!---).*\n)*", text)
-    matched = metadata_lines and re.search(r"(?m)^license:(?:\n *-)? *(\S.*)\n", metadata_lines[0])
-    return matched[1].strip("\"' ") if matched else ""
+    front = re.match(r"---\n(?:(?!---).*\n)*", text)
+    # The licence is on the line of the key; or on the next one, behind "-", in a list.
+    stated = re.search(r"(?m)^license:(?:\n *-)? *(\S.*)\n", front[0]) if front else None
+    return stated[1].strip("\"' ") if stated else ""
 
 
 def model_card(
@@ -43,10 +48,10 @@ def model_card(
     generation: Mapping[str, Any],
     license_name: str | None,
 ) -> str:
-    """Returns the card of a model in Marian's form.
+    """Returns the card of a model in Marian's form: the filled template, in Markdown.
 
     Args:
-        directory: directory of the model.
+        directory: directory of the model, with its scores, its ancestry and its configuration.
         checkpoint: path of the exported checkpoint, relative to the directory.
         model: the exported model.
         generation: the exported settings of `generate`.
@@ -77,22 +82,23 @@ def model_card(
         version=metadata.version("t2t_repro"),
         generation=generation,
         penalty="" if alpha is None else f" and log P divided by length^{alpha}",
-        data="\n".join(map(", ".join, corpora)) or "Not recorded.",
+        data="\n".join(corpora) or "Not recorded.",
         scores="\n".join([_SCORES, *scores]) if scores else _NOT_EVALUATED,
         ancestors="\n".join([_ANCESTORS, *ancestors]) if ancestors else _FROM_RANDOM,
     )
 
 
-def _corpora(directory: ModelDirectory) -> tuple[list[list[str]], str]:
-    """Returns what a run's configuration says of its data.
+def _corpora(directory: ModelDirectory) -> tuple[list[str], str]:
+    """Returns what a run's configuration says of its data; nothing if there is none.
 
-    That is: the facts about each corpus, such as ["- `TfdsCorpus`", "source_language `en`"], and
-    the languages of all, as lines of a YAML list.
+    Returns:
+        a line for each corpus, such as "- `TfdsCorpus`, source_language `en`"; and the languages of
+        all corpora, as lines of a YAML list.
     """
     path = directory.operative_config_gin
     bindings = bindings_in(read_gin(path)) if path.exists() else {}
     corpora: dict[str, list[str]] = {}
-    # A dict, not a set, to keep the order.
+    # The lines as keys: unlike a set, a dict keeps their order.
     languages: dict[str, None] = {}
     for parameter, value in bindings.items():
         corpus, _, argument = parameter.rpartition(".")
@@ -103,10 +109,10 @@ def _corpora(directory: ModelDirectory) -> tuple[list[list[str]], str]:
             if argument in _LANGUAGES and str(value).isalpha():
                 # Quoted: to YAML, no is false.
                 languages[f'- "{value}"\n'] = None
-    return [*corpora.values()], "".join(languages)
+    return [", ".join(facts) for facts in corpora.values()], "".join(languages)
 
 
 def _code(text: str) -> str:
-    """Returns text as code in Markdown, fit for a cell of a table."""
+    """Returns text as code in Markdown, fit for a cell of a table; "" for a blank one."""
     clean = printable(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
     return f"`{clean}`" if clean else ""

@@ -49,7 +49,9 @@ _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
 
 
 def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
-    """Reads the files of a `MarianTokenizer`; the languages that others need are ignored.
+    """Reads the files of a `MarianTokenizer`: the subwords of both sides.
+
+    Other families' arguments, the languages, are ignored.
 
     Raises:
         UserError: a file cannot be read, or a setting changes ids or text.
@@ -63,7 +65,7 @@ def read_marian_text(directory: Path, **_: str | None) -> ImportedText:
     for side, vocabulary in {"source": "vocab.json", "target": target_vocabulary}.items():
         file = MarianFile(imported.read_sentencepiece(directory / f"{side}.spm"), [], cleans)
         sides[side] = read_file(directory / vocabulary, partial(_read_side, file, special))
-    # `ids` begins with the ids of PAD, EOS and UNK in the files, which JSON has as text.
+    # `ids` begins with the ids of PAD, EOS and UNK in the files. The keys of JSON are text.
     special_by_id = dict(zip(map(str, sides["source"].ids), special, strict=False))
     for number, token in config.value("added_tokens_decoder", {}).items():
         if _content(token) != special_by_id.get(number):
@@ -83,7 +85,8 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
         target: that of the target's language.
 
     Raises:
-        UserError: a file cannot be used, or the tokenizer has no such language.
+        UserError: a file cannot be used, a setting changes ids or text, or the tokenizer has no
+            such language.
     """
     config = SettingsFile(directory / _CONFIG, _read_config)
     default_source = config.one_of("tokenizer_class", _SOURCES, "NllbTokenizer")
@@ -99,7 +102,7 @@ def read_m2m_text(directory: Path, source: str = "", target: str = "") -> Import
     source_code = source or config.value("src_lang") or default_source
     target_code = target or config.value("tgt_lang") or ""
     wanted = [f">>{code}<<" for code in (source_code, target_code)]
-    # Without a code, no language is asked for, and there is no default.
+    # ">><<" asks for no language: none was given, and the tokenizer has no default.
     unknown = {*wanted} - {*tags.values(), ">><<"}
     if unknown:
         known = " ".join(codes.values())
@@ -119,42 +122,55 @@ def _read_ids(path: Path) -> tuple[dict[str, int], dict[int, str], list[int]]:
     """Reads the vocabulary of M2M-100, vocab.json, or NLLB, tokenizer.json.
 
     Returns:
-        the id of every piece, the language codes by their ids, and the ids of PAD, EOS and UNK.
+        the id of every piece; the languages' codes, such as "en" or "eng_Latn", by their ids; and
+        the ids of PAD, EOS and UNK.
     """
     # NLLB's file has 17 MB and more.
     content = json.loads(read_at_most(path, 2**26))
     if path.name == "vocab.json":
-        ids = content
+        vocabulary = content
         # The ids of languages follow those of pieces.
-        codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(ids)))
+        codes = dict(enumerate(SETTINGS["m2m_languages"].split(), len(vocabulary)))
     else:
         added = {token["content"]: token["id"] for token in content["added_tokens"]}
-        ids = content["model"]["vocab"] | added
-        codes = {number: name for name, number in ids.items() if _NLLB_CODE.fullmatch(name)}
-    ids = {piece: int(number) for piece, number in ids.items()}
+        vocabulary = content["model"]["vocab"] | added
+        codes = {number: name for name, number in vocabulary.items() if _NLLB_CODE.fullmatch(name)}
+    ids = {piece: int(number) for piece, number in vocabulary.items()}
     return ids, codes, [ids[name] for name in _SPECIAL.values()]
 
 
 def _read_side(file: MarianFile, special: list[str], path: Path) -> ImportedSide:
-    """Reads the vocabulary of a side; `special` are the names of PAD, EOS and UNK in it."""
+    """Reads the vocabulary of a side, a map of pieces to ids.
+
+    Args:
+        file: the file of the side, still without pieces.
+        special: the names of PAD, EOS and UNK in the vocabulary.
+        path: path of the vocabulary.
+    """
     ids = {piece: int(number) for piece, number in read_json(path).items()}
     pieces = {number: piece for piece, number in ids.items()}
     return ImportedSide.in_our_order(file, pieces, [ids[name] for name in special], len(ids))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Reads the settings, which older versions of transformers wrote into three files."""
+    """Reads the settings, which older versions of transformers wrote into three files.
+
+    Where a field or token is in two of them, tokenizer_config.json at `path` counts.
+    """
     config = read_json(path)
-    if (special := path.with_name("special_tokens_map.json")).exists():
-        config = read_json(special) | config
-    if (added := path.with_name("added_tokens.json")).exists():
-        tokens = {str(number): token for token, number in read_json(added).items()}
+    if (special_json := path.with_name("special_tokens_map.json")).exists():
+        config = read_json(special_json) | config
+    if (added_json := path.with_name("added_tokens.json")).exists():
+        tokens = {str(number): token for token, number in read_json(added_json).items()}
         config["added_tokens_decoder"] = tokens | (config.get("added_tokens_decoder") or {})
     return config
 
 
 def _content(token: Any) -> Any:
-    """Returns the text of a token; it may be a string, or a map with the text as "content"."""
+    """Returns the text of a token: of {"content": "</s>"} and of "</s>" it is "</s>".
+
+    None, for a token that is missing, is returned as it is.
+    """
     return token.get("content") if isinstance(token, dict) else token
 
 
@@ -165,6 +181,7 @@ def marian_file(subwords: SubwordModel) -> MarianFile:
         UserError: the model is not SentencePiece's, or has a symbol that `MarianTokenizer` would
             take for the code of a language.
     """
+    # First: Marian's subwords, too, may have no model.
     model = subwords.sentencepiece()
     if isinstance(subwords, MarianSubwords):
         return subwords.content
@@ -179,30 +196,33 @@ def marian_file(subwords: SubwordModel) -> MarianFile:
 def tokenizer_files(source: MarianFile, target: MarianFile, longest: int) -> dict[str, bytes]:
     """Returns the contents of the files of a `MarianTokenizer`, by their names.
 
-    It encodes texts as we do, but takes a beginning such as ">>de<<" for the code of a language.
+    That tokenizer encodes texts as we do, but takes a beginning such as ">>de<<" for the code of a
+    language.
 
     Args:
         source: the subwords of the source, with a piece for every row of the model.
         target: the subwords of the target, likewise.
         longest: the most subwords of a source sentence.
     """
-    separate = source.pieces != target.pieces
-    names = dict(zip(_SPECIAL, source.pieces, strict=False))
-    plain = dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False)
+    are_separate = source.pieces != target.pieces
+    # The first pieces are PAD, EOS and UNK.
+    special = dict(zip(_SPECIAL, source.pieces, strict=False))
+    # The defaults of transformers for special tokens.
+    flags = dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False)
     config = {
         "tokenizer_class": "MarianTokenizer",
-        "separate_vocabs": separate,
+        "separate_vocabs": are_separate,
         "model_max_length": longest,
         # Otherwise "</s>" in a text would end the sentence there.
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": target.clean_spaces,
-        **names,
+        **special,
         "added_tokens_decoder": {
-            str(number): {"content": name, **plain, "special": True}
-            for number, name in enumerate(names.values())
+            str(number): {"content": name, **flags, "special": True}
+            for number, name in enumerate(special.values())
         },
     }
-    vocabularies = {"vocab.json": source} | ({"target_vocab.json": target} if separate else {})
+    vocabularies = {"vocab.json": source} | ({"target_vocab.json": target} if are_separate else {})
     contents: dict[str, Any] = {_CONFIG: config}
     for name, side in vocabularies.items():
         contents[name] = {piece: number for number, piece in enumerate(side.pieces)}

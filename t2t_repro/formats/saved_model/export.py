@@ -28,13 +28,18 @@ WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 
 
 def next_version(export_dir: Path) -> int:
-    """Returns one more than the largest version that exists, or 1 without any."""
+    """Returns one more than the largest version that exists, or 1 without any.
+
+    Versions are what has a number as its name; anything else in the directory is ignored.
+    """
     numbers = (int(path.name) for path in export_dir.glob("*") if path.name.isdecimal())
     return max(numbers, default=0) + 1
 
 
 def write_saved_model(servable: Servable, export_dir: Path, version: int, model_name: str) -> Path:
-    """Writes a version of a servable with its warm-up requests, atomically.
+    """Writes a version of a servable with its warm-up requests, whole or not at all.
+
+    Then it writes the files for the server, which are the same for all versions.
 
     Args:
         servable: the functions and weights to write.
@@ -46,7 +51,7 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
         the version's directory.
 
     Raises:
-        OSError: the directory cannot be written.
+        OSError: the directory cannot be written, or has this version.
     """
     path = export_dir / str(version)
     with whole_directory(path) as partial:
@@ -63,15 +68,18 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
     return path
 
 
-def _remove_gradients(path: Path) -> None:
-    """Removes the names of custom gradients, which are not saved: loading would warn of each."""
-    saved = SavedModel.FromString((path / "saved_model.pb").read_bytes())
+def _remove_gradients(saved_model: Path) -> None:
+    """Removes the names of custom gradients from the SavedModel in a directory.
+
+    The gradients are not saved, and loading would warn of each name.
+    """
+    saved = SavedModel.FromString((saved_model / "saved_model.pb").read_bytes())
     for function in saved.meta_graphs[0].graph_def.library.function:
         for node in function.node_def:
             node.attr.pop("_gradient_op_type", None)
-    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
-    # It has the checksum of the unchanged file.
-    (path / "fingerprint.pb").unlink(missing_ok=True)
+    (saved_model / "saved_model.pb").write_bytes(saved.SerializeToString())
+    # It has the checksum of the unchanged file, and may be missing.
+    (saved_model / "fingerprint.pb").unlink(missing_ok=True)
 
 
 def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -> None:
@@ -80,6 +88,7 @@ def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -
     TensorFlow Serving answers them before it serves the version: the first request to a graph takes
     seconds.
     """
+    # A batch of one, by the names of all signatures' inputs.
     inputs = dict.fromkeys(("source", "target", "prefix"), tf.constant(["a"]))
     inputs |= {"seed": tf.constant([1], tf.int64), "source_ids": tf.constant([[UNK_ID, EOS_ID]])}
     path = saved_model / WARM_UP_FILE
@@ -87,7 +96,7 @@ def _write_warm_up(saved_model: Path, signatures: Signatures, model_name: str) -
     with tf.io.TFRecordWriter(str(path)) as file:
         for signature, function in signatures.items():
             request = PredictRequest(model_spec={"name": model_name, "signature_name": signature})
-            # The inputs have the names of the function's arguments.
+            # The inputs of a signature have the names of its function's arguments.
             for name in inspect.signature(function.python_function).parameters:
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(inputs[name]))
             file.write(PredictionLog(predict_log=PredictLog(request=request)).SerializeToString())

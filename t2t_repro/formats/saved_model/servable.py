@@ -66,24 +66,21 @@ class Servable(tf.Module):
         sampling: Sampling | None = None,
     ) -> None:
         super().__init__()
+        if "alignment" in more:
+            _check_aligns(translator)
         self._sampling = sampling or translator.settings.search
         self._names = (*SIGNATURES, *more)
         # Not its model: a Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
-        texts = translator.subwords.each(lambda side: side.in_graph())
-        self._source_text, self._target_text = texts
-        if "alignment" in more:
-            # Both raise an error if words cannot be aligned: their boundaries are SentencePiece's.
-            translator.subwords.each(lambda side: side.sentencepiece())
-            _ = translator.aligner
+        self._source_ops, self._target_ops = translator.subwords.each(lambda side: side.in_graph())
         # One graph for all signatures, if n_best is a tensor: Python numbers have one each. As an
         # attribute, a tf.function would be traced again by tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
         self._search = tf.function(search, autograph=False).__call__
 
     def signatures(self) -> Signatures:
-        """Returns the functions that a server offers, by name."""
+        """Returns the functions that a server offers, by name: `SIGNATURES` and those of `more`."""
         table: dict[str, tuple[Callable[..., Outputs], Sequence[tf.TensorSpec]]] = {
             "serving_default": (self.translate, [_TEXTS]),
             "nbest": (self.translate_n_best, [_TEXTS]),
@@ -108,7 +105,7 @@ class Servable(tf.Module):
                 the limit of its length.
             truncated: [batch] bool, whether only the beginning of the source was translated.
         """
-        sentences = self._encoded(source)
+        sentences = self._encode(source)
         return self._best(sentences, *self._search(sentences, tf.constant(1)))
 
     def translate_n_best(self, source: tf.Tensor) -> Outputs:
@@ -125,11 +122,11 @@ class Servable(tf.Module):
             truncated: [batch] bool, as in `translate`.
         """
         beam = self._translator.settings.search.beam_size
-        sentences = self._encoded(source)
+        sentences = self._encode(source)
         ids, scores = self._search(sentences, tf.constant(beam))
         batch, _, steps = tf.unstack(tf.shape(ids))
         text_ids = tf.reshape(ids, [batch * beam, steps])[:, self._translator.codes :]
-        texts = self._target_text.decode(text_ids)
+        texts = self._target_ops.decode(text_ids)
         # Scores of translations are far above UNFILLED_SCORE.
         count = tf.reduce_sum(tf.cast(scores > UNFILLED_SCORE / 2, tf.int32), axis=1)
         # [batch, beam]: 0, 1, ..., and the last translation again for each that is missing.
@@ -146,19 +143,18 @@ class Servable(tf.Module):
         """Translates ids, for clients with subwords of their own: the signature "token_ids".
 
         Args:
-            source_ids: [batch, source_length] int32. Only ids before the first EOS count, without
-                PAD. Ids outside the vocabulary become UNK, or are skipped in a vocabulary of T2T,
-                which has no UNK. EOS may be missing, unless a server joins requests of different
-                lengths: TensorFlow Serving pads with a row's first id. With M2M-100 and NLLB a row
-                begins with the codes of target and source.
+            source_ids: [batch, source_length] int32. PAD is ignored, and all after the first EOS.
+                Ids outside the vocabulary become UNK, or are skipped in a vocabulary of T2T, which
+                has no UNK. EOS may be missing, unless a server joins requests of different lengths:
+                TensorFlow Serving pads them with the first id of each request. With M2M-100 and
+                NLLB a row begins with the codes of target and source.
 
         Returns:
-            translation_ids: [batch, target_length] int32, EOS last, then PAD; with the target's
-                code, if rows have it.
-            score, finished: [batch], as in `translate`.
-            truncated: [batch] bool, as in `translate`.
+            translation_ids: [batch, target_length] int32, EOS last unless it is cut off, then PAD;
+                with the target's code, if rows have it.
+            score, finished, truncated: [batch], as in `translate`.
         """
-        tokens = self._source_text.tokens(source_ids)
+        tokens = self._source_ops.tokens(source_ids)
         is_blank = tokens.row_lengths() == 0
         sentences = _sentences(tokens, is_blank, self._translator.max_source_length)
         ids, scores = self._search(sentences, tf.constant(1))
@@ -178,8 +174,8 @@ class Servable(tf.Module):
         """
         # A blank text is scored, too: as EOS alone.
         none_blank = tf.zeros_like(source, tf.bool)
-        source_ids, _ = self._source_text.encode(source)
-        target_ids, _ = self._target_text.encode(target)
+        source_ids, _ = self._source_ops.encode(source)
+        target_ids, _ = self._target_ops.encode(target)
         sources = _sentences(source_ids, none_blank, self._translator.max_source_length)
         targets = _sentences(target_ids, none_blank, self._longest_target())
 
@@ -188,6 +184,7 @@ class Servable(tf.Module):
             return tf.reduce_sum(self._translator.token_log_probabilities(*pair), axis=1)
 
         lengths = tf.maximum(sources.lengths, targets.lengths)
+        # No length is 0: all of these are replaced.
         zeros = tf.zeros_like(lengths, tf.float32)
         return {
             "log_probability": self._map_groups(lengths, score_rows, zeros),
@@ -207,10 +204,11 @@ class Servable(tf.Module):
             score, finished: [batch], as in `translate`; the prefix counts.
             truncated: [batch] bool, whether only the beginning of source or prefix was used.
         """
-        sentences = self._encoded(source)
-        tokens, is_blank = self._target_text.encode(prefix)
+        sentences = self._encode(source)
+        tokens, is_blank = self._target_ops.encode(prefix)
         lengths = tf.where(is_blank, 0, tf.cast(tokens.row_lengths(), tf.int32))
         limits = self._translator.max_target_lengths(sentences.lengths)
+        # The codes of languages precede a prefix. A blank source has no translation to begin.
         is_cut = (lengths > limits - self._translator.codes) & (sentences.lengths > 0)
         padded = tokens[:, : self._longest_target()].to_tensor(PAD_ID)
         prefix_ids = tf.where(is_blank[:, None], PAD_ID, padded)
@@ -232,7 +230,7 @@ class Servable(tf.Module):
         """
         settings = replace(self._translator.settings, search=self._sampling)
         translator = self._translator.with_settings(settings)
-        sentences = self._encoded(source)
+        sentences = self._encode(source)
         return self._best(sentences, *self._search_sentences(translator, sentences, 1, seeds=seed))
 
     def align(self, source: tf.Tensor, target: tf.Tensor) -> Outputs:
@@ -246,13 +244,13 @@ class Servable(tf.Module):
             alignment: [batch] strings, links such as "0-0 1-2": source word, target word, from 0.
             truncated: [batch] bool, whether only the beginning of either was aligned.
         """
-        sources = self._encoded(source)
-        targets = _sentences(*self._target_text.encode(target), self._longest_target())
+        sources = self._encode(source)
+        targets = _sentences(*self._target_ops.encode(target), self._longest_target())
 
         def align_rows(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
             source_ids, target_ids = _group(sources, rows), _group(targets, rows)
-            source_words = self._source_text.word_numbers(tf.gather(source, rows), source_ids)
-            target_words = self._target_text.word_numbers(tf.gather(target, rows), target_ids)
+            source_words = self._source_ops.word_numbers(tf.gather(source, rows), source_ids)
+            target_words = self._target_ops.word_numbers(tf.gather(target, rows), target_ids)
             aligner = self._translator.aligner
             return aligner.links(source_ids, target_ids, source_words, target_words)
 
@@ -262,17 +260,24 @@ class Servable(tf.Module):
         links = self._map_groups(lengths, align_rows, tf.fill(tf.shape(source), ""))
         return {"alignment": links, "truncated": sources.truncated | targets.truncated}
 
-    def _encoded(self, texts: tf.Tensor) -> _Sentences:
-        return _sentences(*self._source_text.encode(texts), self._translator.max_source_length)
+    def _encode(self, texts: tf.Tensor) -> _Sentences:
+        """Returns the sentences of source texts [batch], cut off to the limit of their length."""
+        return _sentences(*self._source_ops.encode(texts), self._translator.max_source_length)
 
     def _longest_target(self) -> tf.Tensor:
         """Returns the most ids of any translation, EOS included: a scalar int32."""
         return self._translator.max_target_lengths(self._translator.max_source_length)
 
     def _best(self, sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
-        """Returns `translate`'s outputs; ids are [batch, 1, steps], scores [batch, 1]."""
+        """Returns the outputs of `translate`.
+
+        Args:
+            sentences: the sources.
+            ids: [batch, n_best, steps], their translations, of which the first is the best.
+            scores: [batch, n_best], the scores of these.
+        """
         # The codes of languages, with which a translation begins, are no text.
-        texts = self._target_text.decode(ids[:, 0, self._translator.codes :])
+        texts = self._target_ops.decode(ids[:, 0, self._translator.codes :])
         return {"translation": texts, **_outcome(sentences, ids, scores)}
 
     def _search_sentences(
@@ -280,11 +285,17 @@ class Servable(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Searches for translations: ids [batch, n_best, steps] and scores [batch, n_best].
 
-        A blank sentence has one translation, with PAD alone and score 0. `options` may be prefix
-        [batch, length] or seeds [batch], see `Translator.search_batch`.
+        A blank sentence has one translation, with PAD alone and score 0; its other places have PAD
+        and `UNFILLED_SCORE`.
+
+        Args:
+            translator: with the search.
+            sentences: the sources.
+            n_best: the number of translations of each; at most the beam size.
+            options: prefix [batch, length] or seeds [batch], see `Translator.search_batch`.
         """
         limits = translator.max_target_lengths(sentences.lengths)
-        # 0 steps for no sentences.
+        # 0 steps for a batch of size 0.
         steps = tf.reduce_max(tf.concat([[0], limits], axis=0))
         unfilled = [UNFILLED_SCORE] * (translator.settings.search.beam_size - 1)
         batch = tf.size(limits)
@@ -293,6 +304,7 @@ class Servable(tf.Module):
             ids = tf.gather(sentences.ids, rows)[:, :length]
             options_of_rows = {name: tf.gather(value, rows) for name, value in options.items()}
             result = translator.search_batch(ids, n_best, **options_of_rows)
+            # A group may need fewer steps than the batch.
             missing = steps - tf.shape(result.ids)[2]
             return tf.pad(result.ids, [[0, 0], [0, 0], [0, missing]]), result.scores
 
@@ -302,10 +314,25 @@ class Servable(tf.Module):
         return self._map_groups(sentences.lengths, search, (blank_ids, blank_scores))
 
     def _map_groups(self, lengths: tf.Tensor, compute: Callable, blank: object) -> Any:
-        """Calls `map_groups` with the stored weights in the model's place."""
+        """Calls `map_groups` with the stored weights in place of the model's own.
+
+        A group has at most the translator's `ids_per_batch` tokens, or is one longer sentence.
+        """
         weights = self._translator.model.trainable_variables
         with with_values(zip(weights, self._weights.read(), strict=True)):
             return map_groups(lengths, self._translator.ids_per_batch, compute, blank)
+
+
+def _check_aligns(translator: Translator) -> None:
+    """Checks that a translator aligns words in a graph.
+
+    Raises:
+        UserError: the subwords are not SentencePiece's, whose boundaries of words are needed, or
+            the translator has no aligner.
+    """
+    # Both are computed for their errors alone.
+    translator.subwords.each(lambda side: side.sentencepiece())
+    _ = translator.aligner
 
 
 def _sentences(tokens: tf.RaggedTensor, is_blank: tf.Tensor, limit: int | tf.Tensor) -> _Sentences:
@@ -313,9 +340,10 @@ def _sentences(tokens: tf.RaggedTensor, is_blank: tf.Tensor, limit: int | tf.Ten
 
     Where `is_blank`, [batch] bool, a sentence has no ids.
     """
+    # Both lengths count EOS.
+    all_lengths = tf.cast(tokens.row_lengths(), tf.int32) + 1
+    lengths = tf.minimum(all_lengths, limit)
     kept = tokens[:, : limit - 1]
-    # Both with EOS.
-    lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
     # One column more has room for EOS. By padding: joining ragged rows transposes integers, which
     # oneDNN warns of on a server.
     padded = tf.pad(kept.to_tensor(PAD_ID), [[0, 0], [0, 1]], constant_values=PAD_ID)
@@ -334,13 +362,19 @@ def _group(sentences: _Sentences, rows: tf.Tensor) -> tf.Tensor:
 
 
 def _outcome(sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
-    """Returns score, finished and truncated of the best of ids [batch, n_best, steps]."""
+    """Returns score, finished and truncated of the best, which is the first, of each sentence.
+
+    `ids` are [batch, n_best, steps], and `scores` [batch, n_best].
+    """
     finished = _are_finished(ids)[:, 0]
     return {"score": scores[:, 0], "finished": finished, "truncated": sentences.truncated}
 
 
 def _are_finished(ids: tf.Tensor) -> tf.Tensor:
-    """Returns whether each has EOS or is blank: [batch, n_best, steps] → [batch, n_best]."""
+    """Returns whether translations are whole: ids [batch, n_best, steps] → [batch, n_best] bool.
+
+    One that was cut off has no EOS. That of a blank text has PAD alone, and is whole.
+    """
     return tf.reduce_any(ids == EOS_ID, axis=2) | tf.reduce_all(ids == PAD_ID, axis=2)
 
 
@@ -378,10 +412,10 @@ def map_groups(lengths: tf.Tensor, tokens_per_group: int, compute: Callable, bla
         size = tf.maximum(tf.math.count_nonzero(fits, dtype=tf.int32), 1)
         rows = order[first : first + size]
         computed = compute(rows, widths[size - 1])
-        results = tf.nest.map_structure(
+        # Each group's results replace the blank ones in its rows.
+        return first + size, tf.nest.map_structure(
             lambda old, new: tf.tensor_scatter_nd_update(old, rows[:, None], new), results, computed
         )
-        return first + size, results
 
     # Sentences of length 0 come first in this order, and are left out.
     begin = tf.math.count_nonzero(lengths == 0, dtype=tf.int32), blank
@@ -406,27 +440,30 @@ class StoredWeights(tf.Module):
         self._variables = [_new_variables(weight, kind) for weight in model.trainable_variables]
 
     def read(self) -> list[tf.Tensor]:
-        """Returns the weights in the model's order; matrices in bfloat16 if stored so."""
-        return [_read(parts) for parts in self._variables]
+        """Returns the weights in the model's order: float32, or bfloat16 if they are stored so."""
+        return [_dequantized(parts) for parts in self._variables]
 
 
 def _new_variables(weight: keras.Variable, kind: str) -> list[tf.Variable]:
-    """Returns new variables that store a weight: its values, and the scales of int8."""
+    """Returns new variables that store a weight: its values; of a matrix in int8, also its scales.
+
+    `kind` is as in `StoredWeights`, which stores vectors as float32.
+    """
     value = tf.convert_to_tensor(weight)
-    is_matrix = value.shape.rank == 2
-    if is_matrix and kind == "int8":
+    stored_kind = kind if value.shape.rank == 2 else "float32"
+    if stored_kind == "int8":
         # A scale for every output: a table multiplies as x E^T, a kernel as x W.
         parts = list(quantized(value, axis=1 if weight.name == "table" else 0))
     else:
-        parts = [tf.cast(value, tf.bfloat16 if is_matrix and kind == "bfloat16" else tf.float32)]
+        parts = [tf.cast(value, stored_kind)]
     return [tf.Variable(part, trainable=False, name=weight.path) for part in parts]
 
 
-def _read(parts: list[tf.Variable]) -> tf.Tensor:
-    """Returns a weight from its values, and the scales of int8."""
-    values, *scales = parts
-    stored = tf.convert_to_tensor(values)
-    return tf.cast(stored, tf.float32) * scales[0] if scales else stored
+def _dequantized(parts: list[tf.Variable]) -> tf.Tensor:
+    """Returns the weight that `_new_variables` stored in these parts."""
+    # Only int8 has scales.
+    values, *scales = (tf.convert_to_tensor(part) for part in parts)
+    return tf.cast(values, tf.float32) * scales[0] if scales else values
 
 
 def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -434,11 +471,12 @@ def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
 
     Args:
         matrix: [rows, columns] float32.
-        axis: the axis along which a scale is shared.
+        axis: the axis along which a scale is shared: 0 for one scale a column, 1 for one a row.
 
     Returns:
         int8 [rows, columns], and float32 scales, [rows, 1] or [1, columns].
     """
     largest = tf.reduce_max(tf.abs(matrix), axis=axis, keepdims=True)
+    # A row or column of zeros needs any scale but 0.
     scale = tf.where(largest > 0, largest / 127.0, 1.0)
     return tf.cast(tf.round(matrix / scale), tf.int8), scale

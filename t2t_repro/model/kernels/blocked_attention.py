@@ -16,7 +16,10 @@ Attend = Callable[[tf.Tensor, tuple[tf.Tensor, tf.Tensor], tf.Tensor], tf.Tensor
 
 
 def keys_of_query(window: tuple[int, int], length: float) -> float:
-    """Returns the number of keys that each query is scored against, masked ones included."""
+    """Returns the number of keys that each query is scored against, masked ones included.
+
+    For sequences of one block, or none, it is their length.
+    """
     size = _block_size(window)
     return length if length <= size else size + sum(window)
 
@@ -40,8 +43,8 @@ def blocked_attention(
             mask, boolean [batch, query_length, key_length].
         queries: [batch, heads, length, d_k].
         keys_values: [batch, heads, length, d_k] and [batch, heads, length, d_v].
-        may_be_seen: boolean [batch, 1, length], or None for all.
-        window: positions that a query sees before and after its own.
+        may_be_seen: boolean [batch, 1, length], or None for all; a position always sees itself.
+        window: how many positions a query sees before its own, and how many after.
 
     Returns:
         the context, [batch, heads, length, d_v].
@@ -57,8 +60,8 @@ def blocked_attention(
     # `attend` expects an axis of heads; here the heads are among the rows.
     query_blocks = blocks.queries(as_rows(queries))[:, None]
     keys, values = (blocks.keys(as_rows(x))[:, None] for x in keys_values)
-    context = attend(query_blocks, (keys, values), blocks.mask(may_be_seen))
-    context = blocks.join(context[:, 0])
+    context_blocks = attend(query_blocks, (keys, values), blocks.mask(may_be_seen))
+    context = blocks.join(context_blocks[:, 0])
     # The static number of heads, so that it is known in the result's shape.
     return tf.reshape(context, [batch, queries.shape[1], length, values.shape[-1]])
 
@@ -104,14 +107,14 @@ class _Blocks:
         if may_be_seen is None:
             may_be_seen = tf.ones([1, 1, self._length], tf.bool)
         # `keys` lays them out like the keys, of width 1: those beyond the ends are False.
-        of_keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
-        of_keys = tf.transpose(self.keys(of_keys), (0, 2, 1))
+        column = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
+        seen = tf.transpose(self.keys(column), (0, 2, 1))  # [rows·blocks, 1, range]
         # Positions of keys and queries, counted from the block's first query.
         positions = tf.range(-self._before, self._size + self._after)
         distance = positions - tf.range(self._size)[:, None]
         before, after = self._window
         is_near = (distance >= -before) & (distance <= after)
-        return is_near & (of_keys | (distance == 0))
+        return is_near & (seen | (distance == 0))
 
     def join(self, blocks: tf.Tensor) -> tf.Tensor:
         """Joins blocks, without padding: [rows·blocks, block, width] → [rows, length, width]."""

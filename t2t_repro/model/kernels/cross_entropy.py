@@ -47,7 +47,8 @@ def summed_cross_entropy(
         nll = tf.reduce_sum(weights * (log_normalizers - label_logits))
         cross_entropies = log_normalizers - low * logit_sums - high * label_logits
         cross_entropy = tf.reduce_sum(weights * cross_entropies)
-        # Here, while p is known, for an upstream gradient of 1; `gradient` multiplies them by it.
+        # The gradients are computed here, where the products with p are at hand, for an upstream
+        # gradient of 1; `gradient` multiplies them by the upstream one.
         d_x = w * (tf.cast(p_table, tf.float32) - low * table_sum - high * label_rows)
         weighted_x = w * x32
         d_table = p_x - tf.math.unsorted_segment_sum(high * weighted_x, labels, table.shape[0])
@@ -84,6 +85,7 @@ def _softmax_passes(
     table = tf.cast(table, x.dtype)
 
     def in_blocks(values: tf.Tensor) -> tf.Tensor:
+        """Splits [tokens, width] → [blocks, block_size, width], zeros at the end."""
         padded = tf.pad(values, [[0, blocks * block_size - tokens], [0, 0]])
         return tf.reshape(padded, [blocks, block_size, values.shape[1]])
 
@@ -94,10 +96,11 @@ def _softmax_passes(
     def add_block(
         block: tf.Tensor, p_x: tf.Tensor, normalizers: tf.TensorArray, p_table: tf.TensorArray
     ) -> tuple:
+        """Adds a block's part of p^T (w x), and writes its normalizers and its rows of p E."""
         x_block = x_blocks[block]
         logits = tf.cast(tf.matmul(x_block, table, transpose_b=True), tf.float32)
-        # The softmax p is e / s, with e [block_size, vocab] and s [block_size, 1]. Not e is divided
-        # by s, but what is as wide as the model: w x in p^T (w x), and the product e E in p E.
+        # The softmax p is e / s, with e [block_size, vocab] and s [block_size, 1]. What is divided
+        # by s is only as wide as the model: w x in p^T (w x), and the product e E in p E.
         e, s, log_normalizer = softmax_parts(logits)
         e = tf.cast(e, x.dtype)
         weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
@@ -131,7 +134,7 @@ def _softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
     """Returns the most tokens of a block, and a number of which its size must be a multiple."""
-    # Logits enough to fill a GPU, few enough for a CPU's cache (16 MiB). On a GPU tokens come in
+    # As many logits as fill a GPU, or as fit in a CPU's cache (16 MiB). On a GPU tokens come in
     # multiples of 8: XLA would copy others to pad them.
     logits, multiple = (2**28, 8) if gpu.has_gpu() else (2**22, 1)
     return max(1, logits // vocab_size), multiple

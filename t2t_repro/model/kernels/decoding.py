@@ -33,6 +33,7 @@ def best_extensions(
         Of equal ones the lower index comes first.
     """
     _, beam, vocab = logits.shape
+    # Each hypothesis has `count` groups of `size` ids; the last may be padded.
     size = _group_size(beam, vocab, k)
     count = math.ceil(vocab / size)
     if missing := count * size - vocab:
@@ -54,9 +55,9 @@ def best_extensions(
     candidates = tf.gather(tf.reshape(groups, [-1, beam * count, size]), best_groups, batch_dims=1)
     if forbidden:
         candidates = tf.where(tf.gather(is_forbidden, best_groups % count), -math.inf, candidates)
-    before = tf.gather(log_probs, hypotheses, batch_dims=1)[..., None]
+    hypothesis_log_probs = tf.gather(log_probs, hypotheses, batch_dims=1)[..., None]
     group_normalizers = tf.gather(normalizers, hypotheses, batch_dims=1)[..., None]
-    candidate_log_probs = before + (candidates - group_normalizers)
+    candidate_log_probs = hypothesis_log_probs + (candidates - group_normalizers)
     best_log_probs, indices = tf.math.top_k(tf.reshape(candidate_log_probs, [-1, k * size]), k)
     # An index into k·size gives the group, which gives the hypothesis and the group's first id.
     groups_of_best = tf.gather(best_groups, indices // size, batch_dims=1)
@@ -84,13 +85,16 @@ def _maxima_without(
 
 
 def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
-    """Computes log Σ exp(logits) [batch, beam], given the maxima [batch, beam, count] of groups."""
+    """Computes log Σ exp(logits) [batch, beam] of logits [batch, beam, count · size].
+
+    `maxima` [batch, beam, count] are those of their groups.
+    """
     _, beam, count = maxima.shape
-    # The largest p is 1 / Σ exp(z - max z).
-    p = tf.reshape(tf.nn.softmax(logits), [-1, beam, count, logits.shape[-1] // count])
-    best = tf.argmax(maxima, axis=-1, output_type=tf.int32)
-    largest = tf.reduce_max(tf.gather(p, best, batch_dims=2), axis=-1)
-    return tf.reduce_max(maxima, axis=-1) - tf.math.log(largest)
+    p_by_group = tf.reshape(tf.nn.softmax(logits), [-1, beam, count, logits.shape[-1] // count])
+    # The largest p is 1 / Σ exp(z - max z), and stands in the group with the largest maximum.
+    best_group = tf.argmax(maxima, axis=-1, output_type=tf.int32)
+    largest_p = tf.reduce_max(tf.gather(p_by_group, best_group, batch_dims=2), axis=-1)
+    return tf.reduce_max(maxima, axis=-1) - tf.math.log(largest_p)
 
 
 def _group_size(beam: int, vocab: int, k: int) -> int:

@@ -42,18 +42,20 @@ def _draw_all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         alg=tf.random.Algorithm.PHILOX.value,
         dtype=tf.uint32,
     )
-    return tf.reshape(tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count], shape)
+    levels = tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])
+    return tf.reshape(levels[:count], shape)  # Of an odd count the last level is left over.
 
 
 def _draw_element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws the same levels: each count of Philox gives 128 bits, the levels of eight elements."""
-    number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
-    count = shifted(number, 3)
+    """Draws the same levels: each draw of Philox gives 128 bits, the levels of eight elements."""
+    element = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
+    draw = shifted(element, 3)
     key, upper_half = (halves(part) for part in tf.unstack(seed))
-    first, second = joined(philox((count, tf.zeros_like(count), *upper_half), key))
+    # The lower half of the counter is the number of the draw, whose upper word is 0.
+    first, second = joined(philox((draw, tf.zeros_like(draw), *upper_half), key))
     # Of eight elements the first four have 16 bits each of the first 64, the others of the second.
-    four_levels = tf.where(number & 4 == 0, first, second)
-    level = shifted(four_levels, 16 * (number & 3)) & (LEVELS - 1)
+    four_levels = tf.where(element & 4 == 0, first, second)
+    level = shifted(four_levels, 16 * (element & 3)) & (LEVELS - 1)
     return tf.reshape(tf.cast(level, tf.uint16), shape)
 
 
@@ -70,4 +72,5 @@ def scrambled(seeds: tf.Tensor) -> tf.Tensor:
 
 
 def _unsigned(seeds: tf.Tensor) -> tf.Tensor:
+    """Returns seeds as uint64, the type of Philox's key and counter: the same bits as int64."""
     return tf.bitcast(tf.cast(seeds, tf.int64), tf.uint64)

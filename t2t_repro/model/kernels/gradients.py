@@ -81,20 +81,21 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
         ∂x = (g - mean(g) - x̂ mean(g x̂)) / sqrt(σ² + ε),  ∂γ = Σ ∂y x̂,  ∂β = Σ ∂y.
     """
+    normalize = functools.partial(_normalize, epsilon=epsilon)
 
+    # A function of those arguments alone that have a gradient.
     @tf.custom_gradient
     def compute(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        normalize = functools.partial(_normalize, epsilon=epsilon)
         x_hat, scale = normalize(x)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             if gpu.has_gpu():
-                # Computes x̂ again, rather than keep it until now, and rounds that of ∂γ to x's
-                # dtype, rather than write it in float32: both save memory.
-                d_x, *d_weights = gpu.layer_norm_gradient(x, upstream, gamma, normalize)
+                # Computes x̂ from x again, rather than keep it in memory since the forward pass; and
+                # rounds that of ∂γ to x's dtype, rather than write it in float32.
+                d_x, d_gamma, d_beta = gpu.layer_norm_gradient(x, upstream, gamma, normalize)
             else:
-                d_x, *d_weights = _layer_norm_gradient(x_hat, scale, upstream, gamma)
-            return tf.cast(d_x, x.dtype), *d_weights
+                d_x, d_gamma, d_beta = _layer_norm_gradient(x_hat, scale, upstream, gamma)
+            return tf.cast(d_x, x.dtype), d_gamma, d_beta
 
         return tf.cast(x_hat * gamma + beta, x.dtype), gradient
 
@@ -113,7 +114,10 @@ def _normalize(x: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
 def _layer_norm_gradient(
     x_hat: tf.Tensor, scale: tf.Tensor, upstream: tf.Tensor, gamma: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes ∂x, ∂γ and ∂β, float32, in few passes over memory."""
+    """Computes ∂x, ∂γ and ∂β of `layer_norm`, float32, in few passes over memory.
+
+    The arguments are x̂ and 1 / sqrt(σ² + ε) of the forward pass, ∂y, and γ.
+    """
     upstream = tf.cast(upstream, tf.float32)
     gamma_terms = upstream * x_hat
     # The means of g and g x̂ as products: nothing as large as x is written for them.

@@ -43,6 +43,7 @@ class Packed(NamedTuple):
         return Packed(function(self.vectors), self.layout)
 
     def __add__(self, other: "Packed") -> "Packed":  # type: ignore[override]
+        """Adds vectors of the same layout; a tuple's own + would join the fields."""
         return self.map(lambda vectors: vectors + other.vectors)
 
 
@@ -78,7 +79,10 @@ def first_rows(x: Vectors) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
-    """Adds a row of PAD to ids [batch, length]: the sentence of slots without a token."""
+    """Adds a last row of PAD to ids [batch, length], for a `PackedLayout`.
+
+    Slots without a token stand at its last position.
+    """
     return tf.pad(ids, [[0, 1], [0, 0]], constant_values=PAD_ID)
 
 
@@ -120,11 +124,11 @@ class PackedLayout(NamedTuple):
         slot = tf.range(capacity)
         holds_token = (slot > 0) & (slot <= tokens)
         position_of_slot = tf.where(holds_token, position, batch * length - 1)
+        # Slots without a token stand at a position of padding, whose slot is 0.
+        filled = tf.where(holds_token, slot, 0)
         # Equals `slot_of_token`, which XLA would sum again wherever it is read. A position without
         # a slot gets the lowest integer, raised to 0 below.
-        slot_of_position = tf.math.unsorted_segment_max(
-            tf.where(holds_token, slot, 0), position_of_slot, batch * length
-        )
+        slot_of_position = tf.math.unsorted_segment_max(filled, position_of_slot, batch * length)
         return cls(batch, length, position_of_slot, holds_token, tf.maximum(slot_of_position, 0))
 
     @property
