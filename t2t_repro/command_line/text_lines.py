@@ -71,8 +71,9 @@ def _named_files() -> Iterator[tuple[str, str]]:
     """
     # Each command has some of these flags.
     for name in sorted((_INPUTS | _OTHERS) & {*flags.FLAGS}):
-        # --input is standard input by default. Flags that can be given several times have lists.
+        # --input is standard input by default.
         value = flags.FLAGS[name].value or ("-" if name == "input" else [])
+        # Flags that can be given several times have lists.
         for path in [value] if isinstance(value, str) else value:
             yield name, _STANDARD_INPUT if path == "-" and name in _INPUTS else path
 

@@ -151,9 +151,9 @@ class _Cutter:
         return bisect_left(range(_PARTS), True, lo=1, key=is_enough) / _PARTS
 
     def _batches_left(self, start: int, shape: BatchShape, share: float, most: int) -> int:
-        """Counts the batches that all sentences from `start` on need, up to `most`.
+        """Counts the batches for all sentences from `start` on, and stops at `most`.
 
-        As if all had the same shape, with micro-batches that are filled to `share`.
+        All get this shape, with micro-batches that are filled to `share`.
         """
         count = 0
         while start < self._sentences and count < most:

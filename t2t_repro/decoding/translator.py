@@ -368,13 +368,16 @@ class Translator:
         prefix: tf.Tensor | None = None,
         seeds: tf.Tensor | None = None,
     ) -> SearchResult:
-        """Searches for translations, eagerly or in a graph; their ids begin with the codes.
+        """Searches for translations, eagerly or in a graph.
 
         Args:
             source: [batch, source_length] int32 ids, at least one in every row, then PAD.
             n_best: the number of hypotheses of each.
             prefix: [batch, prefix_length] int32 (see `DecodingConstraints`).
             seeds: [batch] int64 (see `DecodingConstraints`).
+
+        Returns:
+            the hypotheses; their ids begin with the codes.
         """
         limits = self.max_target_lengths(tf.math.count_nonzero(source != PAD_ID, 1, dtype=tf.int32))
         text = source  # Without the codes.

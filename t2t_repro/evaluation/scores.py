@@ -202,6 +202,8 @@ def sacrebleu_score(
 ) -> Score:
     """Computes one of sacreBLEU's metrics, with its signature.
 
+    Logs a warning if it is BLEU without a tokenizer, and 0 for text without blanks.
+
     Args:
         metric: a metric of sacreBLEU.
         name: the score's name.
@@ -221,7 +223,7 @@ def sacrebleu_score(
     signature = segments.signature(metric.get_signature())
     # sacreBLEU's mark of BLEU without a tokenizer: words end at blanks, so a line without blanks
     # matches whole or not at all.
-    if not value and "|tok:none|" in signature and unspaced_script(chain(*rows)):
+    if value == 0 and "|tok:none|" in signature and unspaced_script(chain(*rows)):
         logging.log_first_n(logging.WARNING, f"{name} takes a line without blanks for one word", 1)
     return Score(name, value, signature, segments=segments)
 

@@ -90,7 +90,12 @@ def mean_target_length(path: Path) -> float | None:
 
 
 def write_scores(folder: Path, split: str, evaluation: Mapping[str, Any]) -> None:
-    """Writes <split>.json, the evaluation of a split; an earlier one is replaced."""
+    """Writes <split>.json, the evaluation of a split; an earlier one is replaced.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    # Evaluations may end at the same time, and `write_json` allows one writer.
     with lock(folder / ".scores.lock"):
         write_json(folder / f"{split}.json", evaluation)
 

@@ -141,10 +141,7 @@ class Checkpoints:
         return None
 
     def _set_aside_all(self, unreadable: list[tuple[str, str]], readable_step: int) -> None:
-        """Sets aside checkpoints, given by path and reason, and warns of each.
-
-        A worker that only reads warns without setting them aside.
-        """
+        """Warns of unreadable checkpoints, given by path and reason; the writer sets them aside."""
         for path, reason in unreadable:
             problem = f"the checkpoint {path} cannot be read ({reason})"
             logging.warning(f"{problem}: set aside; going on from step {readable_step}")

@@ -31,12 +31,12 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
     """
     model, preparation = experiment.model, experiment.preparation
     check_names(model.config)  # Of activation and norm, before the data are prepared.
-    initial_rows: Mapping[str, Any] = {}
+    initial_sizes: Mapping[str, Any] = {}
     if initial and not (preparation.subwords or preparation.source_subwords):
-        reason = "since prepare.subwords is not bound"
-        logging.info(f"data: with the subwords of {initial.path} (train.init_from), {reason}")
-        preparation, initial_rows = preparation.with_subwords_of(initial.path), initial.sizes()
-    model = _with_table_rows(model, preparation.recipes, initial_rows)
+        logging.info(f"data: with the subwords of {initial.path}, as prepare.subwords is not bound")
+        preparation = preparation.with_subwords_of(initial.path)
+        initial_sizes = initial.sizes()
+    model = _with_table_rows(model, preparation.recipes, initial_sizes)
     longest, positions = preparation.max_length, model.max_length or 0
     if model.positional_encoding == "learned" and longest > positions:
         problem = f"Transformer.max_length = {positions} is below prepare.max_length = {longest}"
@@ -45,14 +45,14 @@ def fit_to_data(experiment: Experiment, initial: ModelDirectory | None = None) -
 
 
 def _with_table_rows(
-    model: TransformerSettings, recipes: SubwordRecipes, initial_rows: Mapping[str, Any]
+    model: TransformerSettings, recipes: SubwordRecipes, initial_sizes: Mapping[str, Any]
 ) -> TransformerSettings:
-    """Returns the settings with all numbers of rows set, and checks those that are bound.
+    """Returns the settings with the rows of tables that were not bound, and checks the others.
 
     Args:
         model: the settings.
         recipes: recipes of the data's subwords, each of which needs a row.
-        initial_rows: the Transformer's arguments of an initial model with these subwords, or {}.
+        initial_sizes: the Transformer's arguments of an initial model with these subwords, or {}.
 
     Raises:
         UserError: the model has fewer rows than the subwords need.
@@ -65,7 +65,7 @@ def _with_table_rows(
         bound = getattr(model, name)
         if bound is None:
             # An initial model without source_vocab_size has vocab_size rows for both sides.
-            initial = initial_rows.get(name) or initial_rows.get("vocab_size", 0)
+            initial = initial_sizes.get(name) or initial_sizes.get("vocab_size", 0)
             # Tags of the data may need more rows than the initial model has.
             model = replace(model, **{name: max(needed, initial)})
         elif needed > bound:

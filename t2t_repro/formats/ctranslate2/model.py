@@ -311,8 +311,9 @@ def _common_scalar(scalars: SettingsFile, field: str, default: int | None) -> An
 def _position_arguments(file: _ModelBin, tables: dict[str, Array]) -> dict[str, Any]:
     """Returns the `Transformer`'s arguments for positions; adds learned ones to `tables`.
 
-    Without tables they are OpenNMT-tf's sinusoids. With tables of the same sinusoids for both
-    stacks, up to rounding, they are these; otherwise they are learned, as many as both tables have.
+    Without tables, CTranslate2 computes OpenNMT-tf's sinusoids. Tables that hold one of our
+    `SINUSOIDS` for both stacks, up to rounding, become it. Any others become learned positions, cut
+    to the length of the shorter table.
     """
     if not layout.POSITIONS.keys() & file.arrays.keys():
         # CTranslate2 then computes OpenNMT-tf's sinusoids.

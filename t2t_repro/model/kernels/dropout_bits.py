@@ -65,7 +65,7 @@ def scrambled(seeds: tf.Tensor) -> tf.Tensor:
     The result is int64, of the same shape: Philox's key, and the upper half of its counter.
     """
     parts = tf.unstack(_unsigned(seeds), axis=1)
-    # Four words of 32 bits: each of the two parts, its lower half first.
+    # The seed is the counter: four words, of each part the lower half first.
     counter = [word for part in parts for word in halves(part)]
     words = philox(counter, _SCRAMBLING_KEY)
     return tf.bitcast(tf.stack(joined(words), axis=1), tf.int64)
