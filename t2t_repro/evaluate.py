@@ -99,8 +99,8 @@ def _bind_metrics() -> None:
     """Binds the metrics where no model is loaded: only --gin_param and --import name them."""
     # FLAGS.import would be a syntax error.
     import_modules(getattr(FLAGS, "import"))
-    bindings = configure(None, FLAGS.gin_param, [EvaluationSettings])  # None: no gin file.
-    check_bound(bindings, [EvaluationSettings])
+    # None: no gin file.
+    check_bound(configure(None, FLAGS.gin_param, [EvaluationSettings]), [EvaluationSettings])
 
 
 def _read_references() -> Sequence[str | tuple[str, ...]]:

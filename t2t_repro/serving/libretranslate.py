@@ -146,7 +146,8 @@ def _model_directions(text: str, engine: Engine) -> Iterator[Direction]:
     for source, target in read_pairs(text):
         # Models with default tags have one for the source language, too.
         source_tag = tags.get(find_code(source, tags)) if engine.tags.defaults else ""
-        others = [code for code in by_client_code if code != find_code(source, by_client_code)]
+        own_code = find_code(source, by_client_code)
+        others = [code for code in by_client_code if code != own_code]
         targets = others if target == "*" else [target]
         # A model without tags has one target language.
         target_tags = {code: tags.get(find_code(code, tags)) if tags else "" for code in targets}

@@ -220,8 +220,9 @@ class ExistingSubwords:
             UserError: see `model`, or a symbol cannot be added.
         """
         self.model.with_symbols(self.symbols)  # Raises if one cannot be added.
+        pieces = self.model.pieces()
         # A symbol that is a piece, or is given twice, has one id.
-        return [*dict.fromkeys([*self.model.pieces(), *self.symbols])]
+        return [*pieces, *dict.fromkeys(symbol for symbol in self.symbols if symbol not in pieces)]
 
     def describe(self) -> dict[str, Any]:
         """Returns the identity of the vocabulary: its content, not its path."""

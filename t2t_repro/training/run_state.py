@@ -107,8 +107,7 @@ class RunState:
         sign = 1 if scores.higher_is_better else -1  # A score times its sign: higher is better.
         highest = -math.inf if best_score is None else sign * best_score
         # Between equal scores the nll decides.
-        rank, best_rank = (sign * scores.score, -scores.nll), (highest, -self.nll_of_best_score)
-        is_best_score = rank > best_rank
+        is_best_score = (sign * scores.score, -scores.nll) > (highest, -self.nll_of_best_score)
         is_best = is_best_score if criterion == "score" else scores.nll < self.best_nll
         # Evaluations that were judged by another criterion do not count.
         stale = self.stale if criterion == self.criterion else 0
